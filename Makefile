@@ -1,0 +1,25 @@
+# make demo: train the demo translator, score it and write its page.     make test: every check, every quick test.
+# Both start from a bare machine with Python >= 3.11; choose another with `make test PYTHON=python3.12`.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: demo test
+
+PYTHON ?= python3
+install = $(PYTHON) -m venv .venv && .venv/bin/pip install --quiet -c constraints.txt -e
+
+demo: .venv/installed-regard
+	.venv/bin/regard demo
+
+test: .venv/installed-dev
+	scripts/check
+	scripts/test
+
+# The stamps are written last, so a failed or interrupted install is done again.
+.venv/installed-regard: pyproject.toml constraints.txt
+	$(install) .
+	touch $@
+
+.venv/installed-dev: pyproject.toml constraints.txt
+	$(install) '.[dev]'
+	touch $@

@@ -1,0 +1,43 @@
+"""The flags that every verb which computes has, and what they set.
+
+What it is: a base of the verbs' `Arguments`.
+What is unusual: a flag beats the environment, and that beats the default; torch itself reads OMP_NUM_THREADS and
+CUDA_VISIBLE_DEVICES.
+What it does not know: the verbs.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import arg
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """Flags of every verb; a verb's `Arguments` derives from it, and calls `apply` before it computes."""
+
+    json: bool = False
+    """Write JSON on stdout, for programs."""
+    quiet: bool = False
+    """Show no progress."""
+    device: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """cpu, cuda, cuda:1 or mps; else $REGARD_DEVICE, else the quickest there is."""
+    threads: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Threads to compute with; else $OMP_NUM_THREADS, else one for each core."""
+    seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Seed of everything drawn at random."""
+
+    def apply(self) -> torch.device:
+        """Set threads and seed, and return the device. Raises ConfigError for a device or count that cannot be."""
+        from regard import machine
+
+        machine.set_threads(self.threads)
+        if self.seed is not None:
+            machine.set_seed(self.seed)
+        return machine.pick_device(self.device or os.environ.get("REGARD_DEVICE"))

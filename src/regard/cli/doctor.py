@@ -1,0 +1,96 @@
+"""`regard doctor`: what this machine is, whether it computes rightly, and with --speed how fast.
+
+What it is: a list of sections, each measured first and then shown as a table or as JSON.
+What is unusual: it ends with 1 when a check fails, so that scripts may ask it.
+What it does not know: how anything is measured (see `regard.machine`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from regard import __version__
+from regard.cli.common import Common
+from regard.cli.console import print_json, size, table
+
+if TYPE_CHECKING:
+    import torch
+
+    from regard.machine import Machine, Speeds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(Common):
+    """Look for what is wrong: versions, devices, threads, memory, disk, and a quick self-test."""
+
+    speed: bool = False
+    """Also measure how fast products, memory and attention are (about 3 s), and keep the table for training."""
+
+
+def run(args: Arguments) -> int:
+    """Measure every section, show it, and say by the exit code whether all checks passed."""
+    from regard.machine import describe_machine, self_test, speeds
+
+    device = args.apply()
+    machine, checks = describe_machine(), self_test(device)
+    measured = speeds(device, refresh=True) if args.speed else None
+    if args.json:
+        print_json(_as_json(machine, device, checks, measured))
+    else:
+        _show_machine(machine, device)
+        _show_checks(checks)
+        if measured:
+            _show_speeds(measured, device)
+    return 0 if all(passed for _, passed, _ in checks) else 1
+
+
+def _as_json(
+    machine: Machine, device: torch.device, checks: list[tuple[str, bool, str]], measured: Speeds | None
+) -> dict[str, Any]:
+    tests = [{"name": name, "ok": passed, "sentence": sentence} for name, passed, sentence in checks]
+    speed = {"speeds": measured} if measured else {}
+    return {"regard": __version__, **vars(machine), "device": str(device), "self_test": tests, **speed}
+
+
+def _show_machine(machine: Machine, device: torch.device) -> None:
+    rows = [
+        ("regard", f"{__version__}, torch {machine.torch}, Python {machine.python}"),
+        ("cpu", f"{machine.cpu}, {machine.instruction_set}"),
+        ("cores", f"{machine.cores}, computing with {machine.threads} threads"),
+        ("memory", f"{size(machine.memory_bytes)}, {size(machine.available_bytes)} available"),
+        ("disk", f"{size(machine.disk_free_bytes)} free here"),
+        ("devices", ", ".join(machine.devices)),
+        ("device", str(device)),
+    ]
+    table(["machine", ""], rows)
+
+
+def _show_checks(checks: list[tuple[str, bool, str]]) -> None:
+    print()
+    table(["self-test", "", ""], [(name, "ok" if passed else "FAILED", sentence) for name, passed, sentence in checks])
+
+
+def _show_speeds(measured: Speeds, device: torch.device) -> None:
+    from regard.machine import DTYPES, attention_kernel, best_dtype
+
+    flops = ", ".join(f"{name} {value / 1e9:.0f} GFLOP/s" for name, value in measured.matmul_flops.items())
+    print()
+    rows = [
+        ("products", flops),
+        ("memory read", f"{measured.read_bytes_per_second / 1e9:.1f} GB/s"),
+        ("best dtype", str(best_dtype(measured)).removeprefix("torch.")),
+    ]
+    table(["speed", ""], rows)
+    print()
+    kernels = [
+        (
+            row.dtype,
+            str(row.length),
+            f"{1000 * row.fused_seconds:.2f}",
+            f"{1000 * row.open_seconds:.2f}",
+            attention_kernel(measured, device, DTYPES[row.dtype], row.length),
+        )
+        for row in measured.attention
+    ]
+    table(["attention", "length", "fused ms", "open ms", "use"], kernels)

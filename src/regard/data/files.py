@@ -1,0 +1,176 @@
+"""Opening text files: compressed or not, from disk or from standard input, one line at a time.
+
+What it is: `Lines`, an iterator of lines that also learns the file's SHA-256 and counts its lines.
+What is unusual: compression is told by the first bytes, never by the name. Lines end at \\n only, so U+2028 and a lone
+\\r stay inside one; a \\r before the \\n goes. A bad line (not UTF-8, too long) comes out as a DataError *value*, so
+that the reader decides whether to stop or to skip it. Memory is bounded by one line, whatever the file is.
+What it does not know: what a line means.
+"""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import hashlib
+import io
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from regard.errors import DataError, MissingExtraError
+
+MAX_BYTES = 2 * 2**30
+MAX_LINE_BYTES = 16 * 2**20
+STDIN = Path("-")
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
+
+class Lines(Iterator["str | DataError"]):
+    """The lines of one file, without their ends.
+
+    Args:
+        path: a file, plain or compressed with gzip or zstd; `-` is standard input.
+        max_bytes: the most bytes to read after decompression.
+
+    Attributes:
+        number: the number of the last line given, from 1; 0 before the first.
+
+    Raises (on construction or while reading):
+        DataError: the file is missing, unreadable, broken or larger than `max_bytes`.
+        MissingExtraError: the file is zstd and the library is absent.
+    """
+
+    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
+        self.path, self.number = path, 0
+        self._max_bytes, self._read = max_bytes, 0
+        self._digest = hashlib.sha256()
+        self._raw: io.BufferedReader[Any] = io.BufferedReader(_Hashed(_open(path), self._digest), 2**16)
+        self._stream = _decompressed(path, self._raw)
+
+    def __next__(self) -> str | DataError:
+        raw = self._readline(MAX_LINE_BYTES + 1)
+        if not raw:
+            self._raw.close()
+            raise StopIteration
+        self.number += 1
+        if len(raw) <= MAX_LINE_BYTES:
+            return self._decode(raw)
+        while raw and not raw.endswith(b"\n"):  # the rest of the line is read over, not kept
+            raw = self._readline(MAX_LINE_BYTES)
+        return self.bad("the line is too long", expected=f"<= {MAX_LINE_BYTES:,} bytes")
+
+    def head(self) -> bytes:
+        """The first bytes still to be read, at least one unless the file is empty; reads nothing."""
+        return self._safely(lambda: self._stream.peek(1))
+
+    def _readline(self, limit: int) -> bytes:
+        raw = self._safely(lambda: self._stream.readline(limit))
+        self._read += len(raw)
+        if self._read > self._max_bytes:
+            raise DataError(
+                "the file is too large",
+                where=self.path,
+                expected=f"<= {self._max_bytes:,} bytes after decompression",
+                mend="split it, or raise --max-bytes",
+            )
+        return raw
+
+    def _safely(self, read: Callable[[], bytes]) -> bytes:
+        try:
+            return read()
+        except Exception as error:  # each decompressor has errors of its own
+            raise DataError("the file is broken and cannot be read to its end", where=self.path, got=error) from None
+
+    def _decode(self, raw: bytes) -> str | DataError:
+        if raw.endswith(b"\n"):
+            raw = raw[:-1].removesuffix(b"\r")
+        if self.number == 1:
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            return self.bad(
+                "the line is not UTF-8",
+                got=f"byte 0x{raw[error.start]:02x} in {shorten(raw.decode('utf-8', 'replace'))}",
+                mend="iconv -f LATIN1 -t UTF-8 (or whatever the encoding is)",
+            )
+
+    def bad(self, what: str, expected: object = None, got: object = None, mend: str | None = None) -> DataError:
+        """An error about the last line given."""
+        return DataError(what, where=f"{self.path}:{self.number}", expected=expected, got=got, mend=mend)
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the bytes of the file as it lies on disk; call it after the last line."""
+        return self._digest.hexdigest()
+
+
+def read_lines(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[str]:
+    """Each line of a file as soon as it is there; a bad line is raised as DataError. Arguments and errors: `Lines`."""
+    for line in Lines(path, max_bytes=max_bytes):
+        if isinstance(line, DataError):
+            raise line
+        yield line
+
+
+def shorten(text: str, width: int = 80) -> str:
+    """The text as Python would write it, cut to `width` characters, for a message."""
+    return repr(text if len(text) <= width else text[: width - 3] + "...")
+
+
+def _open(path: Path) -> BinaryIO:
+    if path == STDIN:
+        return sys.stdin.buffer
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        near = difflib.get_close_matches(path.name, _names(path.parent), n=3)
+        mend = f"did you mean {' or '.join(near)}?" if near else None
+        raise DataError("there is no such file", where=path, mend=mend) from None
+    except (OSError, ValueError) as error:
+        raise DataError("the file cannot be opened", where=path, got=error) from None
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return []
+
+
+def _decompressed(path: Path, raw: io.BufferedReader[Any]) -> io.BufferedReader[Any] | gzip.GzipFile:
+    try:
+        magic = raw.peek(4)
+    except OSError as error:
+        raise DataError("the file cannot be read", where=path, got=error) from None
+    if magic.startswith(GZIP):
+        return gzip.GzipFile(fileobj=raw)
+    if magic.startswith(ZSTD):
+        try:
+            import zstandard
+        except ImportError:
+            raise MissingExtraError("zstandard", "data", f"reading {path}") from None
+        stream: Any = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+        return io.BufferedReader(stream)
+    return raw
+
+
+class _Hashed(io.RawIOBase):
+    """Bytes passing through, each read at once (a pipe's line is not held back) and added to a digest."""
+
+    def __init__(self, stream: Any, digest: Any) -> None:
+        self._stream, self._digest = stream, digest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count: int = self._stream.readinto1(buffer)
+        self._digest.update(memoryview(buffer)[:count])
+        return count
+
+    def close(self) -> None:
+        if self._stream is not sys.stdin.buffer:
+            self._stream.close()
+        super().close()

@@ -1,0 +1,36 @@
+"""Language codes: what looks like one, and which one a file name ends in.
+
+What is unusual: a code is recognised only where a mistake is unlikely, so bare three-letter codes (`deu`, but also
+`txt`, `src`, `tok`) are not. What it does not know: the languages' names.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+# ISO 639-1, two letters each.
+CODES = """
+aaabaeafakamanarasavayazbabebgbhbibmbnbobrbscacechcocrcscucvcydadedvdzeeeleneoeseteufafffifjfofrfygagdglgngugvhahehihohrht
+huhyhziaidieigiiikioisitiujajvkakgkikjkkklkmknkokrkskukvkwkylalblglilnloltlulvmgmhmimkmlmnmrmsmtmynanbndnengnlnnnonrnvnyoc
+ojomorospapiplpsptqurmrnrorurwsascsdsesgsiskslsmsnsosqsrssstsusvswtatetgthtitktltntotrtstttwtyugukuruzvevivowawoxhyiyozazhzu
+"""
+ISO_639_1 = frozenset(re.findall("[a-z]{2}", CODES))
+
+
+def is_language(name: str) -> bool:
+    """Whether this is a language code: ISO 639-1, also with a region or script (`pt_BR`, `zh-Hans`), or `deu_Latn`."""
+    if re.fullmatch(r"[a-z]{3}_[A-Z][a-z]{3}", name):
+        return True
+    return name[:2] in ISO_639_1 and re.fullmatch(r"..([-_][A-Za-z]{2,4})?", name) is not None
+
+
+def bare(path: Path) -> Path:
+    """The path without .gz or .zst."""
+    return path.with_suffix("") if path.suffix in (".gz", ".zst") else path
+
+
+def suffix_language(path: Path) -> str | None:
+    """The language that a file name ends in: "en" for train.en and train.en.gz."""
+    code = bare(path).suffix.removeprefix(".")
+    return code if is_language(code) else None

@@ -1,0 +1,150 @@
+"""Beam search over anything that can start, decode and be reordered; with a beam of 1 it is greedy decoding.
+
+The score of a hypothesis is defined once, here (laws, 26):
+
+    score(y) = sum_t log p(y_t | y_<t, x)  /  length ** alpha        length = generated tokens, </s> included
+
+What is unusual: the search of a source ends only when no living hypothesis can still beat its finished ones, even if
+every further token had probability 1, so ending early never changes the result. Hypotheses of one source share its
+memory (they are more queries of it), and sources that are done leave the batch.
+What it does not know: text, tasks, files.
+
+Shapes: N sources, W beam, V vocabulary, t tokens so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.model import DecodeState, Model
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output: its token ids without control tokens, what they scored, and whether it ended by itself."""
+
+    ids: tuple[int, ...]
+    score: float
+    """log p / length ** alpha."""
+    logprob: float
+    """log p(y | x), natural logarithm, the end included when it is finished."""
+    finished: bool
+    """False: it was cut at its greatest length."""
+
+    @property
+    def length(self) -> int:
+        """Generated tokens, </s> included."""
+        return len(self.ids) + self.finished
+
+
+@torch.no_grad()
+def beam_search(
+    model: Model,
+    state: DecodeState,
+    first: Tensor,
+    *,
+    eos_id: int,
+    limits: Tensor,
+    beam: int = 4,
+    n_best: int = 1,
+    alpha: float = 1.0,
+    banned: tuple[int, ...] = (),
+) -> list[list[Hypothesis]]:
+    """The n best continuations of each source, best first.
+
+    Args:
+        model: in eval mode.
+        state: from `start`, nothing decoded yet, with a capacity of at least max(limits).
+        first: (N,) the token each row begins with, or a prompt's last one.
+        limits: (N,) the most tokens each may have, </s> included; at least 1.
+        beam: W.  n_best: how many to return, at most W.
+        alpha: 0 compares plain log-probabilities and so favours short outputs, 1 compares means.
+        banned: token ids that are never generated (padding, <s>).
+    """
+    search = _Search(limits, beam=beam, keep=min(n_best, beam), eos_id=eos_id, alpha=alpha)
+    tokens = first.repeat_interleave(beam)  # (N * W,)
+    while True:
+        hidden = model.transformer.decode(tokens[:, None], state)[:, -1]  # (N * W, D)
+        log_p = model.logits(hidden).float().log_softmax(-1).view(search.n, beam, -1)  # (N, W, V)
+        if banned:
+            log_p[..., list(banned)] = -torch.inf
+        rows, tokens = search.advance(log_p)
+        going = search.leave()
+        if not len(going):
+            return search.results()
+        if len(going) < len(rows):
+            rows, tokens = rows[going], tokens[going]
+            state.reorder(rows.flatten(), going)
+        elif beam > 1:
+            state.reorder(rows.flatten())
+        tokens = tokens.flatten()
+
+
+class _Search:
+    """The hypotheses of all sources still searching: living ones as tensors, finished ones as sorted lists."""
+
+    def __init__(self, limits: Tensor, *, beam: int, keep: int, eos_id: int, alpha: float) -> None:
+        self.beam, self.keep, self.eos_id, self.alpha, self.t = beam, keep, eos_id, alpha, 0
+        self.n, device = len(limits), limits.device
+        self.limits = limits
+        self.source = list(range(self.n))  # which input each searching row belongs to
+        self.total = torch.full((self.n, beam), -torch.inf, device=device)
+        self.total[:, 0] = 0  # at the start all W rows of a source are the same hypothesis
+        self.ids = torch.empty(self.n, beam, 0, dtype=torch.long, device=device)
+        self.done: list[list[Hypothesis]] = [[] for _ in range(self.n)]
+
+    def advance(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
+        """Extend by one token. Returns the state rows to go on from and their new tokens, (N, W) each."""
+        self.t += 1
+        totals = self.total[..., None] + log_p  # (N, W, V)
+        vocabulary = totals.size(-1)
+        ending = totals[..., self.eos_id].clone()  # (N, W)
+        # An end must be among the W best of all continuations; else a wide beam would prefer to say nothing.
+        least = totals.flatten(1).topk(min(self.beam, totals[0].numel())).values[:, -1:]
+        self._finish((ending >= least) & (ending > -torch.inf), ending)
+        totals[..., self.eos_id] = -torch.inf
+        self.total, best = totals.flatten(1).topk(self.beam)  # (N, W)
+        parents, tokens = best // vocabulary, best % vocabulary
+        self.ids = torch.cat([self.ids.gather(1, parents[..., None].expand_as(self.ids)), tokens[..., None]], -1)
+        rows = torch.arange(self.n, device=best.device)[:, None] * self.beam + parents
+        return rows, tokens
+
+    def _finish(self, ends: Tensor, ending: Tensor) -> None:
+        for row, w in ends.nonzero().tolist():
+            self._add(row, w, float(ending[row, w]), self.ids[row, w].tolist(), finished=True)
+
+    def _add(self, row: int, w: int, logprob: float, ids: list[int], *, finished: bool) -> None:
+        found = Hypothesis(tuple(ids), logprob / (len(ids) + finished) ** self.alpha, logprob, finished)
+        mine = self.done[self.source[row]]
+        mine.append(found)
+        mine.sort(key=lambda hypothesis: -hypothesis.score)
+        del mine[self.keep :]
+
+    def leave(self) -> Tensor:
+        """Drop the sources whose result is settled; returns the places of those that go on, (N',)."""
+        at_limit = (self.t >= self.limits).tolist()
+        living, limits = self.total[:, 0].tolist(), self.limits.tolist()
+        going = []
+        for row in range(self.n):
+            mine = self.done[self.source[row]]
+            # log p only falls, and at best nothing is added up to the greatest length.
+            attainable = living[row] / max(self.t, limits[row]) ** self.alpha
+            settled = len(mine) == self.keep and mine[-1].score >= attainable
+            if at_limit[row] and not settled:
+                for w in range(self.beam):
+                    if self.total[row, w] > -torch.inf:
+                        self._add(row, w, float(self.total[row, w]), self.ids[row, w].tolist(), finished=False)
+            if not settled and not at_limit[row] and living[row] > -torch.inf:
+                going.append(row)
+        kept = torch.tensor(going, dtype=torch.long, device=self.total.device)
+        if len(going) < self.n:
+            self.source = [self.source[row] for row in going]
+            self.n, self.total, self.ids, self.limits = len(going), self.total[kept], self.ids[kept], self.limits[kept]
+        return kept
+
+    def results(self) -> list[list[Hypothesis]]:
+        """What was found for each source, in the order of the input."""
+        return self.done

@@ -1,0 +1,205 @@
+"""What a Transformer is: one frozen record, one axis with named values per idea.
+
+What is unusual: a field is never "is this model X". A value that has numbers of its own carries them
+(`Rope(theta=500_000)`, `Window(size=512)`), so no number means anything outside the value it belongs to; and
+`n_encoder_layers`, `n_decoder_layers` alone say whether the model is an encoder, a decoder or both.
+What it does not know: text, files, training, or any model family by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from regard.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoPositions:
+    """Order is invisible to an encoder; a decoder sees it only through its mask (chapter 2.6)."""
+
+    kind: ClassVar[str] = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sinusoidal:
+    """p_t of chapter 2.6, added to the embeddings; `interleaved` as the chapter writes it, or `split` as in Marian."""
+
+    kind: ClassVar[str] = "sinusoidal"
+    layout: Literal["interleaved", "split"] = "interleaved"
+    theta: float = 10_000.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """One trained vector for each of the `max_len` positions, added to the embeddings."""
+
+    kind: ClassVar[str] = "learned"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rope:
+    """Rotary positions (Su et al. 2021): q and k are turned by an angle that grows with their position."""
+
+    kind: ClassVar[str] = "rope"
+    theta: float = 10_000.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alibi:
+    """A penalty on each score that grows linearly with the distance (Press et al. 2022)."""
+
+    kind: ClassVar[str] = "alibi"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relative:
+    """A trained number per head and distance bucket, added to each score (T5, Raffel et al. 2020)."""
+
+    kind: ClassVar[str] = "relative"
+    buckets: int = 32
+    max_distance: int = 128
+
+
+PositionScheme = NoPositions | Sinusoidal | Learned | Rope | Alibi | Relative
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """A decoder's query sees itself and the `size - 1` tokens before it, in every layer (Mistral's sliding window)."""
+
+    size: int
+
+
+MOST_PARAMETERS = 10**12
+"""A model beyond this is a slip of the keyboard; refused before anything is allocated (4 TB in float32)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """All that is needed to build a Transformer; checked when it is made, before anything is allocated.
+
+    Raises:
+        ConfigError: a size is not positive, or sizes do not divide; the message shows the arithmetic.
+    """
+
+    vocab_size: int
+    """V, the number of token ids."""
+    d_model: int
+    """D, the width of the representations x_t (the chapter's d)."""
+    n_heads: int
+    """H, the number of attention heads (2.5)."""
+    d_ff: int
+    """The inner width of the feed-forward sublayer (2.7)."""
+    n_encoder_layers: int = 0
+    """Blocks whose positions all see each other; 0: the model has no encoder."""
+    n_decoder_layers: int = 0
+    """Blocks that see only the past (2.8); 0: the model has no decoder."""
+    n_kv_heads: int | None = None
+    """K, heads of keys and values, each shared by H / K query heads; None: one for each query head."""
+    d_head: int | None = None
+    """d, the width of one head (the chapter's d_k); None: d_model / n_heads."""
+    attn_scale: float | None = None
+    """What scores are multiplied by; None: 1 / sqrt(d_head), the chapter's 2.3."""
+    attn_dropout: float = 0.0
+    """Share of attention weights dropped in training; above 0 it pays for the open path."""
+    positions: PositionScheme = Sinusoidal()
+    """How order enters the model (2.6)."""
+    max_len: int = 1024
+    """How many tokens a sequence was meant to have; a bound that only learned positions cannot cross."""
+    window: Window | None = None
+    """How far back a decoder looks; None: all the way."""
+    norm: Literal["layer", "rms"] = "layer"
+    """LayerNorm (2.7), or RMSNorm: without mean and shift."""
+    norm_order: Literal["post", "pre"] = "post"
+    """post: LayerNorm(x + f(x)), the chapter's; pre: x + f(LayerNorm(x)), and one more norm at the end of the stack."""
+    norm_eps: float = 1e-5
+    """Added to the variance before its root is taken."""
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "relu"
+    """The sigma of the feed-forward sublayer (2.7)."""
+    gated_ffn: bool = False
+    """W_2 (sigma(W_g x) * (W_1 x)) in place of W_2 sigma(W_1 x) (Shazeer 2020)."""
+    bias: Literal["all", "none"] = "all"
+    """Whether the linear maps of the blocks have a constant term."""
+    n_token_types: int = 0
+    """Segments that an encoder tells apart by a trained vector (BERT); 0: none."""
+    embed_scale: float = 1.0
+    """What token embeddings are multiplied by before positions are added; sqrt(d_model) in Vaswani et al. 2017."""
+    embed_norm: bool = False
+    """A norm right after the embeddings (BERT)."""
+    tie_embeddings: bool = True
+    """The output projection is the embedding matrix itself."""
+    head_bias: bool = False
+    """A constant term in the output projection."""
+    logit_scale: float = 1.0
+    """What the last hidden state is multiplied by before the output projection (T5: d_model ** -0.5)."""
+    dropout: float = 0.0
+    """Share of the embeddings and of each sublayer's output that is dropped in training."""
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "n_heads", "d_ff", "max_len", "n_kv_heads", "d_head"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError("a size must be at least 1", where=name, got=value)
+        if self.n_token_types < 0:
+            raise ConfigError("a number cannot be negative", where="n_token_types", got=self.n_token_types)
+        if min(self.n_encoder_layers, self.n_decoder_layers) < 0 or self.n_encoder_layers + self.n_decoder_layers == 0:
+            got = f"n_encoder_layers = {self.n_encoder_layers}, n_decoder_layers = {self.n_decoder_layers}"
+            raise ConfigError("a Transformer has an encoder, a decoder, or both", got=got)
+        if self.d_head is None and self.d_model % self.n_heads:
+            quotient = f"{self.d_model} / {self.n_heads} = {self.d_model / self.n_heads:.2f}"
+            raise ConfigError("d_model is not divisible by n_heads", where="d_model", got=quotient,
+                              mend="choose a multiple, or give d_head")  # fmt: skip
+        if self.n_heads % self.kv_heads:
+            quotient = f"{self.n_heads} / {self.kv_heads} = {self.n_heads / self.kv_heads:.2f}"
+            raise ConfigError("n_heads is not divisible by n_kv_heads", where="n_kv_heads", got=quotient)
+        if isinstance(self.positions, Rope) and self.head_width % 2:
+            raise ConfigError("rotary positions turn pairs, so a head's width must be even", got=self.head_width)
+        if isinstance(self.positions, Sinusoidal) and self.d_model % 2:
+            raise ConfigError("sinusoidal positions come in pairs, so d_model must be even", got=self.d_model)
+        if isinstance(self.positions, Relative) and not 4 <= self.positions.buckets < 2 * self.positions.max_distance:
+            raise ConfigError("half of the buckets are exact, the others reach on to max_distance", where="positions",
+                              expected="4 <= buckets < 2 max_distance", got=self.positions)  # fmt: skip
+        if self.window is not None and self.window.size < 1:
+            raise ConfigError("a window holds at least the query itself", where="window.size", got=self.window.size)
+        for name in ("dropout", "attn_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError("a share must be in [0, 1)", where=name, got=getattr(self, name))
+        if (n := self.n_parameters) > MOST_PARAMETERS:
+            got = f"{n:,} parameters, {4 * n / 1e12:,.0f} TB in float32"
+            raise ConfigError("these sizes cannot be meant", expected=f"at most {MOST_PARAMETERS:,} parameters",
+                              got=got, mend="look for a size with too many digits")  # fmt: skip
+
+    @property
+    def kv_heads(self) -> int:
+        """K as a number."""
+        return self.n_kv_heads or self.n_heads
+
+    @property
+    def head_width(self) -> int:
+        """d as a number."""
+        return self.d_head or self.d_model // self.n_heads
+
+    @property
+    def scale(self) -> float:
+        """What scores are multiplied by, as a number."""
+        return self.head_width**-0.5 if self.attn_scale is None else self.attn_scale
+
+    @property
+    def n_parameters(self) -> int:
+        """How many numbers such a model trains, language-model head included, without building it."""
+        bias, norm = self.bias == "all", self.d_model * (2 if self.norm == "layer" else 1)
+        queries, keys = self.n_heads * self.head_width, self.kv_heads * self.head_width
+        attention = 2 * self.d_model * (queries + keys) + bias * (queries + 2 * keys + self.d_model) + norm
+        up = 2 if self.gated_ffn else 1
+        ffn = (up + 1) * self.d_model * self.d_ff + bias * (up * self.d_ff + self.d_model) + norm
+        both = self.n_encoder_layers > 0 and self.n_decoder_layers > 0
+        n = self.vocab_size * self.d_model * (1 if self.tie_embeddings else 2) + self.head_bias * self.vocab_size
+        n += self.n_encoder_layers * (attention + ffn) + self.n_decoder_layers * ((2 if both else 1) * attention + ffn)
+        per_stack = norm * (self.embed_norm + (self.norm_order == "pre"))
+        if isinstance(self.positions, Learned):
+            per_stack += self.max_len * self.d_model
+        if isinstance(self.positions, Relative):
+            per_stack += self.positions.buckets * self.n_heads
+        n += per_stack * ((self.n_encoder_layers > 0) + (self.n_decoder_layers > 0))
+        return n + self.n_token_types * self.d_model * (self.n_encoder_layers > 0)

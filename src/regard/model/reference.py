@@ -1,0 +1,152 @@
+"""A whole Transformer composed from the formulas of `equations.py`: one sequence at a time, slow, in float64.
+
+    oracle = Reference(model.config, model.state_dict())
+    oracle.logits(oracle.decode(ids, oracle.encode(source)))      # (T, V), what the model must say (laws, 14)
+
+What is unusual: it shares nothing with the fast model but the configuration and the names of the weights: no torch, no
+batch, no padding, no cache, no kernels. A constant term is one more row of a matrix, met by a 1 appended to each x.
+What it does not know: training, dropout, heads other than the language model's.
+
+Shapes: T tokens, S source tokens, D d_model, H heads, K key/value heads, d head width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from regard.model import equations as eq
+from regard.model.config import Alibi, Learned, Relative, Rope, Sinusoidal, TransformerConfig
+from regard.model.equations import Array, Attend, Map
+
+SIGMA: dict[str, Map] = {"relu": eq.relu, "gelu": eq.gelu, "gelu_tanh": eq.gelu_tanh, "silu": eq.silu}
+
+
+def with_one(X: Array) -> Array:
+    """A 1 appended to each row, for the constant terms: (T, D) -> (T, D + 1)."""
+    return np.hstack([X, np.ones((len(X), 1))])
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The model that a configuration and named weights (those of a `Model`'s state dict) describe."""
+
+    config: TransformerConfig
+    weights: Mapping[str, ArrayLike]
+
+    def encode(self, ids: Sequence[int], types: Sequence[int] | None = None) -> Array:
+        """Every token sees every other: ids (S,) -> memory (S, D)."""
+        visible = np.ones((len(ids), len(ids)), dtype=bool)
+        return self._stack("transformer.encoder", ids, visible, types=types or [0] * len(ids))
+
+    def decode(self, ids: Sequence[int], memory: Array | None = None) -> Array:
+        """Every token sees the past, and the source: ids (T,), memory (S, D) -> (T, D)."""
+        visible = eq.causal(len(ids))
+        if self.config.window is not None:
+            visible = visible & eq.window(len(ids), self.config.window.size)
+        return self._stack("transformer.decoder", ids, visible, memory=memory)
+
+    def logits(self, hidden: Array) -> Array:
+        """Scores over the vocabulary: (T, D) -> (T, V)."""
+        W = self._weight("transformer.tokens.weight" if self.config.tie_embeddings else "head.weight")
+        b = self._weight("head.bias") if self.config.head_bias else 0.0
+        return hidden * self.config.logit_scale @ W.T + b
+
+    def _stack(
+        self,
+        name: str,
+        ids: Sequence[int],
+        visible: Array,
+        *,
+        types: Sequence[int] | None = None,
+        memory: Array | None = None,
+    ) -> Array:
+        c = self.config
+        layers = c.n_encoder_layers if types is not None else c.n_decoder_layers
+        X = eq.embedding(self._weight("transformer.tokens.weight"), ids) * c.embed_scale
+        if types is not None and c.n_token_types:
+            X = X + eq.embedding(self._weight(f"{name}.types.weight"), types)
+        X = self._add_positions(name, X)
+        X = self._norm(f"{name}.embed_norm", X) if c.embed_norm else X
+        attends = self._attends(name, visible, causal=types is None)
+        for i in range(layers):
+            X = self._block(f"{name}.layers.{i}", X, attends, memory)
+        return self._norm(f"{name}.norm", X) if c.norm_order == "pre" else X
+
+    def _block(self, name: str, X: Array, attends: list[Attend], memory: Array | None) -> Array:
+        residual = eq.pre_norm if self.config.norm_order == "pre" else eq.post_norm
+
+        def self_attention(X: Array) -> Array:
+            return self._attention(f"{name}.self_attn", X, X, attends)
+
+        def cross_attention(X: Array) -> Array:
+            assert memory is not None
+            everywhere = np.ones((len(X), len(memory)), dtype=bool)
+            attend = partial(eq.masked_attention, visible=everywhere, scale=self.config.scale)
+            return self._attention(f"{name}.cross_attn", X, memory, [attend] * self.config.n_heads)
+
+        X = residual(X, self_attention, partial(self._norm, f"{name}.self_attn_norm"))
+        if memory is not None:
+            X = residual(X, cross_attention, partial(self._norm, f"{name}.cross_attn_norm"))
+        return residual(X, partial(self._ffn, f"{name}.ffn"), partial(self._norm, f"{name}.ffn_norm"))
+
+    def _attention(self, name: str, X: Array, M: Array, attends: list[Attend]) -> Array:
+        """Multi-head attention from X (T, D) to M (S, D), each head attending in its own way."""
+        heads = {"q": self.config.n_heads, "k": self.config.kv_heads, "v": self.config.kv_heads}
+        W_Q, W_K, W_V = (np.split(self._matrix(f"{name}.{w}"), n, axis=1) for w, n in heads.items())  # n x (D + 1, d)
+        M = with_one(M)
+        W_O = self._matrix(f"{name}.o")
+        return eq.multi_head(with_one(X), M, M, W_Q, W_K, W_V, W_O[:-1], attends) + W_O[-1]
+
+    def _ffn(self, name: str, X: Array) -> Array:
+        maps = ["gate", "up", "down"] if self.config.gated_ffn else ["up", "down"]
+        matrices = [self._matrix(f"{name}.{w}") for w in maps]
+        weights_and_biases = [part for W in matrices for part in (W[:-1], W[-1])]
+        return (eq.gated_ffn if self.config.gated_ffn else eq.ffn)(
+            X, *weights_and_biases, sigma=SIGMA[self.config.activation]
+        )
+
+    def _norm(self, name: str, X: Array) -> Array:
+        gain = self._weight(f"{name}.weight")
+        if self.config.norm == "rms":
+            return eq.rms_norm(X, gain, self.config.norm_eps)
+        return eq.layer_norm(X, gain, self._weight(f"{name}.bias"), self.config.norm_eps)
+
+    def _add_positions(self, name: str, X: Array) -> Array:
+        match self.config.positions:
+            case Sinusoidal(layout="interleaved", theta=theta):
+                return eq.add_positions(X, eq.sinusoidal(*X.shape, theta))
+            case Sinusoidal(layout="split", theta=theta):
+                return eq.add_positions(X, eq.sinusoidal_split(*X.shape, theta))
+            case Learned():
+                return eq.add_positions(X, self._weight(f"{name}.positions.weight")[: len(X)])
+        return X
+
+    def _attends(self, name: str, visible: Array, *, causal: bool) -> list[Attend]:
+        """How each head of self-attention attends: its bias, and the turning of its queries and keys."""
+        c, n = self.config, len(visible)
+        bias = np.zeros((c.n_heads, n, n))
+        if isinstance(c.positions, Alibi):
+            bias = eq.alibi(c.n_heads, n)
+        elif isinstance(c.positions, Relative):
+            bias = eq.relative(self._weight(f"{name}.positions.weight"), n, c.positions.max_distance, causal)
+
+        def attend(Q: Array, K: Array, V: Array, *, bias: Array) -> Array:
+            if isinstance(c.positions, Rope):
+                Q, K = eq.rope(Q, c.positions.theta), eq.rope(K, c.positions.theta)
+            return eq.masked_attention(Q, K, V, visible, bias=bias, scale=c.scale)
+
+        return [partial(attend, bias=bias[h]) for h in range(c.n_heads)]
+
+    def _weight(self, name: str) -> Array:
+        return np.asarray(self.weights[name], dtype=np.float64)
+
+    def _matrix(self, name: str) -> Array:
+        """A linear map's matrix for rows, with its constant term as the last row: (in + 1, out)."""
+        W = self._weight(f"{name}.weight").T
+        b = self._weight(f"{name}.bias") if self.config.bias == "all" else np.zeros(W.shape[1])
+        return np.vstack([W, b])

@@ -1,0 +1,1 @@
+"""Tasks: from examples to a loss, and from a model to answers. One small file each."""

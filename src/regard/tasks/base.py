@@ -1,0 +1,47 @@
+"""What training needs to know of a task, and no more.
+
+What is unusual: a task has no base class and registers nowhere; whatever has these members is one.
+What it does not know: how a step is taken (training), where files lie (hub).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from regard.model import Model
+
+
+class Countable(Protocol):
+    """A batch: it knows how many losses it holds, and can be moved and cut."""
+
+    @property
+    def count(self) -> int:
+        """Supervised tokens or samples."""
+        ...
+
+
+class Task(Protocol):
+    """From a batch to a loss."""
+
+    def loss(self, model: Model, batch: Any) -> tuple[Tensor, int]:
+        """The sum of the losses that training minimises, and their count."""
+        ...
+
+
+class TrainingData(Protocol):
+    """The examples of a run, in an order that is a function of the step alone."""
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Steps that see every example once."""
+        ...
+
+    def batch(self, step: int, rank: int = 0, world: int = 1) -> Any:
+        """This rank's part of the batch of a step."""
+        ...
+
+    def evaluate(self, model: Model) -> dict[str, float]:
+        """Scores on the development examples; `dev_loss` among them."""
+        ...

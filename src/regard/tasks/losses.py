@@ -1,0 +1,85 @@
+"""Cross entropy of a projection onto the vocabulary, without ever holding all its logits.
+
+What is unusual: the loss and its gradients are computed together, a few rows at a time, while the logits of those rows
+are still in the processor's cache; a (tokens x vocabulary) tensor never exists. On a CPU that is 1.5 to 3 times faster
+than F.cross_entropy of F.linear (bench/training.py), since memory traffic, not arithmetic, is what a large vocabulary
+costs. Label smoothing costs nothing: the mean logit over the vocabulary is one dot product with the mean row of W.
+What it does not know: models, batches, padding (callers pass real tokens only).
+
+Shapes: N tokens, D d_model, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK_ELEMENTS = 2**20
+"""Logits held at a time: 4 MB in float32."""
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float
+    ) -> Tensor:
+        kind = hidden.device.type
+        compute = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else hidden.dtype
+        h, w, vocab = hidden.to(compute), weight.to(compute), weight.size(0)
+        learning = any(ctx.needs_input_grad)
+        d_hidden = torch.empty_like(h) if learning else None
+        d_weight = torch.zeros_like(weight) if learning else None
+        d_bias = torch.zeros_like(bias) if learning and bias is not None else None
+        mean_row = w.mean(0)
+        mean_bias = 0.0 if bias is None else bias.mean()
+        total = torch.zeros((), dtype=torch.promote_types(compute, torch.float32), device=h.device)
+        rows = max(16, CHUNK_ELEMENTS // vocab)
+        for start in range(0, h.size(0), rows):
+            part, wanted = h[start : start + rows], targets[start : start + rows, None]
+            logits = (part @ w.T).to(total.dtype)  # (rows, V)
+            logits = logits if bias is None else logits.add_(bias)
+            right, average = logits.gather(1, wanted)[:, 0], (part @ mean_row).to(total.dtype) + mean_bias
+            highest = logits.amax(-1)
+            p = logits.softmax(-1)
+            log_z = highest - p.amax(-1).log()  # the largest probability never underflows
+            total += (log_z - (1 - smoothing) * right - smoothing * average).sum()
+            if d_hidden is None or d_weight is None:
+                continue
+            p.scatter_add_(1, wanted, p.new_full(wanted.shape, smoothing - 1))
+            if d_bias is not None:
+                d_bias += p.sum(0)
+            p = p.to(compute)
+            torch.mm(p, w, out=d_hidden[start : start + rows])
+            d_weight += p.T @ part
+        if d_hidden is not None and d_weight is not None:
+            # The smoothing's own part of the gradient, - smoothing / V on every logit, added up once for all.
+            d_hidden -= smoothing * mean_row
+            d_weight -= (smoothing / vocab) * h.sum(0)
+            if d_bias is not None:
+                d_bias -= smoothing * h.size(0) / vocab
+            ctx.gradients = d_hidden.to(hidden.dtype), d_weight, d_bias
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        d_hidden, d_weight, d_bias = ctx.gradients
+        return d_hidden * upstream, d_weight * upstream, None if d_bias is None else d_bias * upstream, None, None
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def linear_cross_entropy(
+    hidden: Tensor, weight: Tensor, targets: Tensor, *, bias: Tensor | None = None, smoothing: float = 0.0
+) -> Tensor:
+    """Sum over tokens of  -(1 - eps) log p(target) - eps / V * sum_v log p(v),  p = softmax(hidden W^T + b).
+
+    Args:
+        hidden: (N, D).  weight: (V, D).  targets: (N,) token ids.  bias: (V,).
+        smoothing: eps of label smoothing (Szegedy et al. 2016); 0 is plain cross entropy.
+
+    Returns:
+        A scalar, in float32 or wider; a sum, to be divided once by the count of the whole step.
+    """
+    loss: Tensor = _LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing)
+    return loss

@@ -1,0 +1,116 @@
+"""What a run leaves for people and programs: run.jsonl, curves.svg, and a plain sentence when something looks wrong.
+
+What is unusual: run.jsonl is only ever appended to, whole lines at a time, so a killed run leaves a readable file and a
+resumed one goes on in it. The curves are drawn from that file, so they can be drawn again.
+What it does not know: terminals (cli), checkpoints.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import deque
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from regard.hub.atomic import replace_file
+
+
+class RunLog:
+    """Appends one JSON object a line to run.jsonl."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "run.jsonl"
+
+    def write(self, event: str, **values: Any) -> None:
+        """Append {"event": event, ...}; NaN and infinities become null, since JSON has none."""
+        finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"event": event, **finite}, ensure_ascii=False) + "\n")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The events of a run.jsonl; a last line that a kill cut short is left out."""
+    events = []
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            continue
+    return events
+
+
+class Guard:
+    """Watches the numbers of a run and says in a sentence what looks wrong, each thing once."""
+
+    def __init__(self) -> None:
+        self.recent: deque[float] = deque(maxlen=50)
+        self.lowest = math.inf
+        self.dev: list[float] = []
+        self.said: set[str] = set()
+
+    def step(self, loss: float) -> str | None:
+        """Look at a training loss."""
+        self.recent.append(loss)
+        if len(self.recent) < 50:
+            return None
+        mean = sum(self.recent) / 50
+        self.lowest = min(self.lowest, mean)
+        if mean > 1.25 * self.lowest + 0.5:
+            return self._once(
+                f"the training loss has risen from {self.lowest:.2f} to {mean:.2f}: the run is diverging; "
+                "a lower rate (--set optim.lr=... --set optim.matrix_lr=...) would help"
+            )
+        return None
+
+    def look(self, loss: float) -> str | None:
+        """Look at a development loss."""
+        self.dev.append(loss)
+        last = self.dev[-4:]
+        if len(last) == 4 and all(before < after for before, after in pairwise(last)):
+            return self._once(
+                f"the development loss has risen three times in a row, from {last[0]:.3f} to {last[-1]:.3f}: the model "
+                "is learning its examples by heart; more data, more dropout or fewer steps would help"
+            )
+        return None
+
+    def _once(self, sentence: str) -> str | None:
+        what = sentence.partition(":")[2]
+        if what in self.said:
+            return None
+        self.said.add(what)
+        return sentence
+
+
+def draw_curves(folder: Path) -> None:
+    """Write curves.svg from run.jsonl: training and development loss, and the learning rate, over updates."""
+    events = read_log(folder / "run.jsonl")
+    steps = [e for e in events if e.get("event") == "step" and e.get("train_loss") is not None]
+    looks = [e for e in events if e.get("event") == "dev" and e.get("dev_loss") is not None]
+    if len(steps) < 2:
+        return
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axis = figure.subplots()
+    axis.plot(
+        [e["step"] for e in steps], [e["train_loss"] for e in steps], color="#8da0cb", lw=1, label="training loss"
+    )
+    if looks:
+        axis.plot([e["step"] for e in looks], [e["dev_loss"] for e in looks], "o-", color="#d95f02", ms=4,
+                  label="development loss")  # fmt: skip
+        best = min(looks, key=lambda e: e["dev_loss"])
+        axis.annotate(f"{best['dev_loss']:.3f}", (best["step"], best["dev_loss"]), textcoords="offset points",
+                      xytext=(0, -14), ha="center", color="#d95f02")  # fmt: skip
+    axis.set(xlabel="updates", ylabel="nats a token", ylim=(0, None))
+    axis.spines[["top", "right"]].set_visible(False)
+    rate = axis.twinx()
+    rate.plot(
+        [e["step"] for e in steps], [e["lr"] for e in steps], color="#bbbbbb", lw=1, ls="--", label="learning rate"
+    )
+    rate.set(ylabel="learning rate", ylim=(0, None))
+    rate.spines[["top"]].set_visible(False)
+    lines = [*axis.get_lines(), *rate.get_lines()]
+    axis.legend(lines, [str(line.get_label()) for line in lines], frameon=False, loc="upper right")
+    replace_file(folder / "curves.svg", lambda scratch: figure.savefig(scratch, format="svg"))

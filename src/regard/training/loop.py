@@ -1,0 +1,149 @@
+"""The loop: batches to gradients to updates, with a clock, a look at the development set, and a guard.
+
+What is unusual: the loop knows neither files nor screens. It is a generator of events (a step, a look, the end),
+and whoever drives it logs, draws, saves, stops; its whole state is one `Progress`. With a budget of minutes the
+learning rate stays up until the time left just suffices for its decay; the recipe written then names the steps made.
+What it does not know: tasks, checkpoints, progress bars.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from regard.errors import NonFiniteError
+from regard.tasks.base import TrainingData
+from regard.training.optim import lr_factor, set_lr
+from regard.training.recipe import Recipe
+from regard.training.state import Progress
+from regard.training.step import TrainStep, add_gradients
+
+LOOK_FIRST = 20
+"""Updates before the clock trusts its own measurement of a step."""
+
+
+@dataclass(frozen=True)
+class StepEvent:
+    """One update was made."""
+
+    step: int
+    loss: float
+    """Mean training loss over the step's supervised tokens, nats (smoothing and dropout included)."""
+    lr: float
+    grad_norm: float
+    tokens: int
+    """Supervised tokens of this step."""
+
+
+@dataclass(frozen=True)
+class DevEvent:
+    """The development set was looked at."""
+
+    step: int
+    scores: dict[str, float]
+    better: bool
+    seconds: float
+    """How long the look took."""
+
+
+@dataclass(frozen=True)
+class EndEvent:
+    """There will be no more."""
+
+    reason: str
+
+
+Event = StepEvent | DevEvent | EndEvent
+
+
+@dataclass
+class Loop:
+    """All that an update needs, put together by training/run.py."""
+
+    step_module: nn.Module
+    """TrainStep, or a wrapper of it."""
+    inner: TrainStep
+    data: TrainingData
+    optimizers: list[torch.optim.Optimizer]
+    recipe: Recipe
+    progress: Progress
+    time_left: Callable[[], float] | None = None
+    """Seconds for updates and evaluations from now on; None: the recipe's steps decide."""
+
+    def run(self) -> Iterator[Event]:
+        """Train until the steps, the time or the patience is used up.
+
+        Raises:
+            NonFiniteError: a loss or gradient is NaN or infinite; the update was not made.
+        """
+        progress, recipe = self.progress, self.recipe.loop
+        started, first = time.monotonic(), progress.step
+        while progress.total is None or progress.step < progress.total:
+            if self.time_left is not None and self._out_of_time(started, first):
+                break
+            yield self._update()
+            last = progress.step == progress.total
+            if last or (progress.step % recipe.evaluate_every == 0):
+                yield self._look()
+                if recipe.patience and progress.since_best >= recipe.patience:
+                    yield EndEvent(f"no better development loss in {recipe.patience} evaluations")
+                    return
+        done = progress.total is not None and progress.step >= progress.total
+        yield EndEvent("all steps are done" if done else "the time is used up")
+
+    def _update(self) -> StepEvent:
+        progress, recipe = self.progress, self.recipe
+        schedule = recipe.schedule if progress.decay is None else replace(recipe.schedule, decay=progress.decay)
+        rate = set_lr(self.optimizers, lr_factor(progress.step, schedule, progress.total))
+        batch = self.data.batch(progress.step).to(self.inner.model.device)
+        micro = batch.split(recipe.batch.accumulate) if recipe.batch.accumulate > 1 else [batch]
+        self.inner.train()
+        total, count = add_gradients(self.step_module, micro)
+        limit = recipe.optim.clip or math.inf
+        norm = float(nn.utils.clip_grad_norm_(self.inner.parameters(), limit))
+        if not math.isfinite(total) or not math.isfinite(norm):
+            raise self._diverged(total / count, norm)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        progress.step += 1
+        progress.tokens += count
+        return StepEvent(progress.step, total / count, rate, norm, count)
+
+    def _look(self) -> DevEvent:
+        progress, started = self.progress, time.monotonic()
+        scores = self.data.evaluate(self.inner.model)
+        better = progress.best is None or scores["dev_loss"] < progress.best
+        if better:
+            progress.best, progress.best_step, progress.since_best = scores["dev_loss"], progress.step, 0
+        else:
+            progress.since_best += 1
+        return DevEvent(progress.step, scores, better, time.monotonic() - started)
+
+    def _out_of_time(self, started: float, first: int) -> bool:
+        """Decide, once, how many steps there will be: as soon as the time left is what the decay needs."""
+        assert self.time_left is not None
+        progress, made = self.progress, self.progress.step - first
+        left = self.time_left()
+        if left <= 0:
+            return True
+        if progress.total is None and made >= LOOK_FIRST:
+            remaining = left * made / (time.monotonic() - started)
+            if remaining <= self.recipe.schedule.decay * (progress.step + remaining):
+                progress.total = progress.step + max(1, int(remaining))
+                progress.decay = 1 - progress.step / progress.total
+        return False
+
+    def _diverged(self, loss: float, norm: float) -> NonFiniteError:
+        step = self.progress.step
+        return NonFiniteError(
+            f"training met a number that is not finite before update {step + 1}; the update was not made",
+            got=f"loss {loss}, gradient norm {norm}",
+            mend="continue from the last checkpoint with a lower rate (--resume --set optim.lr=...), or look at the "
+            f"examples of step {step}, which are named in run.jsonl",
+        )

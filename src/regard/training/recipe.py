@@ -1,0 +1,112 @@
+"""A run, written down: everything that decides its result, and nothing that does not.
+
+What is unusual: `regard train` always resolves what it was given (flags, a plan for so many minutes, a TOML file) to
+one of these, and writes it into the run folder; running that file again is the same run.
+What it does not know: how a field is used; each is checked where the part it belongs to is built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRecipe:
+    """Where the examples come from."""
+
+    train: tuple[str, ...]
+    """Files: two parallel texts, or one table of pairs."""
+    dev: tuple[str, ...] = ()
+    """The same for development; none: a seeded tenth of train, at most 2,000 examples, is held out."""
+    columns: tuple[str, str] | None = None
+    """The two columns of a table without a header, or to be taken from one with more."""
+    languages: tuple[str, str] | None = None
+    """Source and target language; none: from the files' suffixes or header."""
+    skip_bad: int = 0
+    """How many malformed lines may be left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerRecipe:
+    """How text becomes token ids; trained on the training files."""
+
+    kind: Literal["bpe", "unigram", "bytes", "chars"] = "bpe"
+    vocab_size: int = 8_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchRecipe:
+    """How much text one update sees."""
+
+    tokens: int = 2_000
+    """Tokens a step, padding included, on the longer side."""
+    accumulate: int = 1
+    """Micro-batches that a step's batch is cut into, to save memory."""
+    multiple: int = 4
+    """Lengths are padded to a multiple of this."""
+    max_len: int = 256
+    """Longer examples are left out, and counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimRecipe:
+    """What turns gradients into updates."""
+
+    kind: Literal["muon", "adamw"] = "muon"
+    """muon: Muon on the matrices of the blocks, AdamW on the rest; adamw: AdamW on all."""
+    lr: float = 3e-3
+    """AdamW's peak rate."""
+    matrix_lr: float = 1e-2
+    """Muon's peak rate."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    eps: float = 1e-9
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    """Largest norm of the whole gradient; 0: none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScheduleRecipe:
+    """The learning rate over the run."""
+
+    kind: Literal["wsd", "cosine", "inverse_sqrt"] = "wsd"
+    """wsd: warm up, stay, decay to zero; its decay may begin when the clock says so."""
+    warmup: int = 100
+    decay: float = 0.5
+    """wsd: the last share of all updates, over which the rate goes to zero."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopRecipe:
+    """How long, how precisely, and how often to look."""
+
+    steps: int = 10_000
+    minutes: float | None = None
+    """Wall clock for the whole command; the steps that fitted in are what the written recipe says."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
+    evaluate_every: int = 500
+    patience: int = 0
+    """Stop after so many evaluations without a better development loss; 0: never."""
+    keep: int = 2
+    """Checkpoints kept beside the best."""
+    average: int = 0
+    """At the end, also try the mean of the weights of this many last checkpoints."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The whole of a run."""
+
+    task: Literal["translation"] = "translation"
+    seed: int = 1
+    data: DataRecipe
+    tokenizer: TokenizerRecipe = TokenizerRecipe()
+    model: dict[str, Any] = field(default_factory=dict)
+    """Axes of TransformerConfig; vocab_size is the tokenizer's."""
+    label_smoothing: float = 0.1
+    batch: BatchRecipe = BatchRecipe()
+    optim: OptimRecipe = OptimRecipe()
+    schedule: ScheduleRecipe = ScheduleRecipe()
+    loop: LoopRecipe = LoopRecipe()

@@ -1,0 +1,309 @@
+"""A run from its recipe to a finished model folder: what is read, trained, saved, and in which order.
+
+    DIR/  recipe.toml  run.jsonl  curves.svg  checkpoints/step-000500/ (a model folder + state/)  latest  best
+
+What is unusual: each checkpoint is a complete model folder, committed whole or not at all, so a run killed at any
+moment is a model of some step and can go on from it, bit-equal (law 23). `final` is the best of them, with its card.
+What it does not know: the command line and the screen; it tells a `Reporter`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import torch
+from torch import nn
+
+from regard.config import build, load_toml, to_toml, to_tree
+from regard.data import Finding
+from regard.errors import CheckpointError, ConfigError, NonFiniteError
+from regard.hub.atomic import commit_folder, point, read_pointer, remove_folder, write_text_atomic
+from regard.hub.card import model_card
+from regard.hub.folder import write_model
+from regard.hub.lock import lock_folder
+from regard.hub.weights import load_strict, read_model_weights
+from regard.model import TransformerConfig, make_language_model
+from regard.tasks.pairs import Corpus, read_corpus
+from regard.tasks.translation import TranslationData, TranslationTask, bleu_on, length_ratio
+from regard.text import Tokenizer
+from regard.training.log import Guard, RunLog, draw_curves
+from regard.training.loop import DevEvent, EndEvent, Event, Loop, StepEvent
+from regard.training.optim import make_optimizers
+from regard.training.recipe import Recipe
+from regard.training.state import Progress, read_state, write_state
+from regard.training.step import TrainStep
+
+LOG_EVERY = 20
+"""Updates between two step lines of run.jsonl."""
+
+
+class Reporter(Protocol):
+    """Whoever tells the user."""
+
+    def say(self, sentence: str) -> None:
+        """Something worth a line."""
+
+    def show(self, findings: Iterable[Finding]) -> None:
+        """What the checks found."""
+
+    def event(self, event: Event, progress: Progress, seconds: float, seconds_left: float | None) -> None:
+        """A step, a look at the development set, the end."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    folder: Path
+    recipe: Recipe
+    """With the steps that were really made: running it again is the same run."""
+    reason: str
+    scores: dict[str, float]
+    tokens_per_second: float
+
+
+class Run:
+    """One sitting of a run: put together from a recipe, a folder and a device, then driven to its end by `finish`."""
+
+    def __init__(
+        self, recipe: Recipe, out: Path, *, resume: bool, began: float, device: torch.device, reporter: Reporter
+    ) -> None:
+        self.recipe, self.out, self.began, self.reporter = recipe, out, began, reporter
+        self.log, self.guard, self.look_seconds = RunLog(out), Guard(), 0.0
+        self._refuse_mixing(resume)
+        corpus = self._read()
+        latest = self._latest() if resume else None
+        self.tokenizer = Tokenizer.load(latest) if latest else self._train_tokenizer(corpus)
+        self.corpus, self.data = corpus, self._encode(corpus)
+        tree = {**recipe.model, "vocab_size": self.tokenizer.vocab_size}
+        config = build(TransformerConfig, tree, where="[model]")
+        torch.manual_seed(recipe.seed)
+        self.model = make_language_model(config).to(device)
+        dtype = getattr(torch, recipe.loop.dtype)
+        inner = TrainStep(self.model, TranslationTask(recipe.label_smoothing), dtype)
+        optimizers = make_optimizers(self.model, recipe.optim, dtype if device.type != "cpu" else torch.float32)
+        progress = Progress(total=None if recipe.loop.minutes else recipe.loop.steps)
+        if latest is not None:
+            load_strict(self.model, read_model_weights(latest), latest)
+            progress = read_state(latest / "state", optimizers)
+            self._continue_total(progress)
+            reporter.say(f"going on from update {progress.step:,}")
+        step = cast(nn.Module, torch.compile(inner, dynamic=True)) if recipe.loop.compile else inner
+        budget = None if recipe.loop.minutes is None or resume else self._time_left
+        self.loop = Loop(step, inner, self.data, optimizers, recipe, progress, budget)
+        self.seconds_before = progress.seconds
+
+    def finish(self) -> Result:
+        """Train to the end, keep the best, score it, and write the model's card."""
+        self._write_recipe(self.recipe)
+        self._log_start()
+        tokens, started = self.loop.progress.tokens, time.monotonic()
+        reason = "the run had already ended"
+        try:
+            for event in self.loop.run():
+                self._handle(event)
+                if isinstance(event, EndEvent):
+                    reason = event.reason
+        except NonFiniteError:
+            step = self.loop.progress.step
+            names = [self.corpus.train.where(i) for i in self.data.order.batch(step)[:100]]
+            self.log.write("nonfinite", step=step, examples=names)
+            raise
+        speed = (self.loop.progress.tokens - tokens) / max(1e-9, time.monotonic() - started)
+        return self._conclude(reason, speed)
+
+    # ------------------------------------------------------------------ before
+
+    def _refuse_mixing(self, resume: bool) -> None:
+        begun = (self.out / "latest").exists()
+        if begun and not resume:
+            raise ConfigError("this folder already holds a run", where=self.out,
+                              mend="go on with --resume, or choose another --out")  # fmt: skip
+        if resume and not begun:
+            raise ConfigError("there is no run to go on with", where=self.out, expected="a checkpoint",
+                              mend="leave out --resume")  # fmt: skip
+
+    def _read(self) -> Corpus:
+        data = self.recipe.data
+        corpus = read_corpus(data.train, data.dev, columns=data.columns, languages=data.languages,
+                             skip_bad=data.skip_bad, seed=self.recipe.seed)  # fmt: skip
+        self.reporter.show(corpus.findings)
+        if corpus.held_out:
+            self.reporter.say(f"{len(corpus.dev):,} pairs are held out for development (no --dev was given)")
+        return corpus
+
+    def _train_tokenizer(self, corpus: Corpus) -> Tokenizer:
+        kind, size = self.recipe.tokenizer.kind, self.recipe.tokenizer.vocab_size
+        return Tokenizer.train([*corpus.train.source, *corpus.train.target], kind=kind, vocab_size=size)
+
+    def _encode(self, corpus: Corpus) -> TranslationData:
+        encode, batch = self.tokenizer.encode_batch, self.recipe.batch
+        data = TranslationData(
+            self.tokenizer,
+            (encode(corpus.train.source), encode(corpus.train.target)),
+            (encode(corpus.dev.source), encode(corpus.dev.target)),
+            tokens_per_batch=batch.tokens, seed=self.recipe.seed, multiple=batch.multiple, max_len=batch.max_len,
+        )  # fmt: skip
+        if len(data.order.too_long):
+            self.reporter.say(f"{len(data.order.too_long):,} pairs are longer than {batch.max_len} tokens and left out")
+        return data
+
+    def _latest(self) -> Path:
+        name = read_pointer(self.out / "latest")
+        assert name is not None
+        return self.out / "checkpoints" / name
+
+    def _continue_total(self, progress: Progress) -> None:
+        """A resumed run never plans again: the clock's decision stands; without one, the recipe's steps do."""
+        if progress.total is None or self.recipe.loop.minutes is None:
+            progress.total = self.recipe.loop.steps
+        if progress.decay is not None:
+            self.recipe = replace(self.recipe, schedule=replace(self.recipe.schedule, decay=progress.decay))
+
+    def _time_left(self) -> float:
+        """Seconds for updates: the budget, less what looking and saving at the end will take."""
+        assert self.recipe.loop.minutes is not None
+        budget = 60 * self.recipe.loop.minutes
+        return budget - (time.monotonic() - self.began) - 0.03 * budget - 2 * self.look_seconds
+
+    # ------------------------------------------------------------------ during
+
+    def _handle(self, event: Event) -> None:
+        progress = self.loop.progress
+        seconds = progress.seconds = self.seconds_before + time.monotonic() - self.began
+        if isinstance(event, StepEvent):
+            if event.step % LOG_EVERY == 0 or event.step == 1:
+                self.log.write("step", step=event.step, seconds=round(seconds, 3), tokens=progress.tokens,
+                               train_loss=event.loss, lr=event.lr, grad_norm=event.grad_norm,
+                               tokens_per_second=progress.tokens / seconds)  # fmt: skip
+            self._warn(self.guard.step(event.loss))
+        elif isinstance(event, DevEvent):
+            self.look_seconds = event.seconds
+            self.log.write("dev", step=event.step, seconds=round(seconds, 3), **event.scores)
+            self._warn(self.guard.look(event.scores["dev_loss"]))
+            self._save(event)
+        left = self._time_left() if self.loop.time_left else None
+        self.reporter.event(event, progress, seconds, left)
+
+    def _warn(self, sentence: str | None) -> None:
+        if sentence is not None:
+            self.log.write("warning", sentence=sentence)
+            self.reporter.say(sentence)
+
+    def _save(self, event: DevEvent) -> None:
+        name, progress = f"step-{event.step:06d}", self.loop.progress
+
+        def write(folder: Path) -> None:
+            write_model(folder, self.model, self.tokenizer, self._about(event.scores), self._texts())
+            write_state(folder / "state", self.loop.optimizers, progress)
+
+        commit_folder(self.out / "checkpoints" / name, write)
+        point(self.out / "latest", name)
+        if event.better:
+            point(self.out / "best", name)
+        self._prune()
+
+    def _prune(self) -> None:
+        """Remove old checkpoints; never the best, nor the last ones that --resume and averaging need."""
+        steps = sorted((self.out / "checkpoints").glob("step-*"))
+        best = read_pointer(self.out / "best")
+        for folder in steps[: -max(1, self.recipe.loop.keep, self.recipe.loop.average)]:
+            if folder.name != best:
+                remove_folder(folder)
+
+    def _log_start(self) -> None:
+        self.log.write(
+            "start", task=self.recipe.task, step=self.loop.progress.step, recipe=to_tree(self.recipe),
+            parameters=self.model.config.n_parameters, torch=torch.__version__, data=self.corpus.hashes,
+            train_pairs=len(self.corpus.train), dev_pairs=len(self.corpus.dev),
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ after
+
+    def _conclude(self, reason: str, speed: float) -> Result:
+        progress, best = self.loop.progress, read_pointer(self.out / "best")
+        if best is None:
+            raise CheckpointError("the time was used up before the first checkpoint", where=self.out,
+                                  mend="give it more --minutes")  # fmt: skip
+        done = replace(self.recipe, loop=replace(self.recipe.loop, steps=progress.step, minutes=None))
+        if progress.decay is not None:
+            done = replace(done, schedule=replace(done.schedule, decay=progress.decay))
+        self.recipe = done
+        self._write_recipe(done)
+        scores = self._best_weights(self.out / "checkpoints" / best)
+        scores |= bleu_on(self.model, self.tokenizer, self.corpus.dev, ratio=self._ratio(), at_most=300)
+        self.log.write("end", reason=reason, step=progress.step, seconds=progress.seconds, **scores)
+        draw_curves(self.out)
+        about = self._about(scores)
+        texts = {**self._texts(), "README.md": model_card(about, self.model.config)}
+        commit_folder(self.out / "checkpoints" / "final",
+                      lambda folder: write_model(folder, self.model, self.tokenizer, about, texts))  # fmt: skip
+        point(self.out / "best", "final")
+        return Result(self.out, done, reason, scores, speed)
+
+    def _best_weights(self, best: Path) -> dict[str, float]:
+        """Leave in the model whichever has the lower development loss: the best checkpoint, or the last ones' mean."""
+        load_strict(self.model, read_model_weights(best), best)
+        scores = self.data.evaluate(self.model)
+        steps = sorted((self.out / "checkpoints").glob("step-*"))[-self.recipe.loop.average :]
+        if self.recipe.loop.average < 2 or len(steps) < 2:
+            return scores
+        every = [read_model_weights(folder) for folder in steps]
+        load_strict(self.model, {n: torch.stack([w[n] for w in every]).mean(0) for n in every[0]}, steps[-1])
+        averaged = self.data.evaluate(self.model)
+        if averaged["dev_loss"] < scores["dev_loss"]:
+            return averaged
+        load_strict(self.model, read_model_weights(best), best)
+        return scores
+
+    def _ratio(self) -> float:
+        return length_ratio(*self.data.train)
+
+    def _about(self, scores: dict[str, float]) -> dict[str, Any]:
+        progress = self.loop.progress
+        return {
+            "task": "translation",
+            "languages": list(self.corpus.languages),
+            "length_ratio": round(self._ratio(), 3),
+            "training": {
+                "steps": progress.step, "tokens": progress.tokens, "seconds": round(progress.seconds, 1),
+                "train_pairs": len(self.corpus.train), "dev_pairs": len(self.corpus.dev), "data": self.corpus.hashes,
+                "scores": scores, "torch": torch.__version__,
+            },
+        }  # fmt: skip
+
+    def _texts(self) -> dict[str, str]:
+        log = self.log.path.read_text(encoding="utf-8") if self.log.path.exists() else ""
+        return {"recipe.toml": to_toml(to_tree(self.recipe)), "run.jsonl": log}
+
+    def _write_recipe(self, recipe: Recipe) -> None:
+        write_text_atomic(self.out / "recipe.toml", to_toml(to_tree(recipe)))
+
+
+def train(
+    recipe: Recipe, out: Path, *, device: torch.device, reporter: Reporter, resume: bool = False,
+    began: float | None = None,
+) -> Result:  # fmt: skip
+    """Carry out a recipe in the folder `out`.
+
+    Args:
+        resume: go on from the last checkpoint in `out`.
+        began: time.monotonic() when the command was typed; the minutes count from there.
+
+    Raises:
+        ConfigError, DataError, CheckpointError, NonFiniteError: as their names say.
+        UserError: another process is writing to `out`, or the disk is full.
+    """
+    with lock_folder(out):
+        run = Run(recipe, out, resume=resume, began=time.monotonic() if began is None else began, device=device,
+                  reporter=reporter)  # fmt: skip
+        return run.finish()
+
+
+def read_recipe(path: Path) -> Recipe:
+    """A recipe from a TOML file; raises ConfigError naming every field that is wrong."""
+    return build(Recipe, load_toml(path), where=str(path))
