@@ -134,7 +134,7 @@ class _Builder:
             for allowed in args:
                 if type(given) is type(allowed) and given == allowed:
                     return given
-        elif type(given) is hint:
+        elif hint is Any or type(given) is hint:
             return given
         elif hint is float and type(given) is int and abs(given) <= sys.float_info.max:
             return float(given)

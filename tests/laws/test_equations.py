@@ -208,7 +208,7 @@ def test_a_step_is_a_rotation_wherever_it_starts(t: int, k: int) -> None:
 
 @proves("rope")
 def test_rope_turns_by_position_and_leaves_only_distance() -> None:
-    positions = make_positions(config(positions=Rope(theta=50.0)), causal=True)
+    positions = make_positions(config(positions=Rope(theta=50.0), d_head=6), causal=True)
     X = random(9, 6)
     near(positions.rotate(*torched(X), torch.arange(9)[None])[0, 0], eq.rope(X, 50.0))
     q, k = np.tile(random(6), (9, 1)), np.tile(random(6), (9, 1))  # the same query and key at each place

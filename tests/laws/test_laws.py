@@ -11,6 +11,10 @@ from torch import nn
 from regard.laws import LAWS, Verdict, report_card
 from regard.laws.law import TOLERANCE
 from regard.model import Model, make_classifier
+from regard.model.layers import Dropout
+
+NUMBERS = range(1, 15)
+"""The laws of masks, positions and caches; those of decoding have tests of their own."""
 
 NEEDS = {1: "decoder", 3: "decoder", 4: "decoder", 5: "decoder", 8: "decoder", 13: "decoder", 12: "encoder"}
 """The part that a law is about; without it, and only then (and 11 under pre-norm), it does not apply."""
@@ -23,14 +27,14 @@ def applies(number: int, model: Model) -> bool:
     return part is None or getattr(model.transformer, part) is not None
 
 
-@pytest.mark.parametrize("number", sorted(LAWS))
+@pytest.mark.parametrize("number", NUMBERS)
 def test_law_holds(number: int, model: Model) -> None:
     verdict = LAWS[number](model)
     assert verdict.outcome == ("pass" if applies(number, model) else "not applicable"), verdict
     assert verdict.measured is None or verdict.measured <= 2e-5, verdict
 
 
-@pytest.mark.parametrize("number", sorted(LAWS))
+@pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize(
     "case", [("encoder", "relative"), ("decoder", "rope", "mistral"), ("both", "sinusoidal", "bert")]
 )
@@ -42,8 +46,8 @@ def test_law_holds_in_float64(number: int, case: tuple[str, ...], build) -> None
 
 
 @pytest.mark.parametrize("stack", ["decoder", "both"])
-@pytest.mark.parametrize("scheme", ["none", "learned", "rope", "relative"])
-@pytest.mark.parametrize("number", [1, 3, 4, 5, 6, 10])
+@pytest.mark.parametrize("scheme", ["learned", "rope", "relative"])
+@pytest.mark.parametrize("number", [1, 3, 4, 5, 6])
 def test_cache_laws_hold_on_a_ring_that_wraps(number: int, scheme: str, stack: str, build, monkeypatch) -> None:
     """A window's cache is a ring of window + CHUNK slots: made small, 12 tokens go round it more than once."""
     for module in ("cache", "transformer"):
@@ -52,16 +56,17 @@ def test_cache_laws_hold_on_a_ring_that_wraps(number: int, scheme: str, stack: s
     assert verdict.outcome == "pass", verdict
 
 
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_laws_hold_whatever_the_tokens(seed: int, build) -> None:
-    for verdict in report_card(build("both", "rope", "llama"), seed=seed):
+    for verdict in report_card(build("both", "rope", "llama"), numbers=NUMBERS, seed=seed):
         assert verdict.outcome in ("pass", "not applicable", "undecided"), verdict
 
 
 def test_a_classifier_is_judged_by_its_hidden_states(build) -> None:
     config = build("encoder", "learned").config
-    outcomes = {verdict.number: verdict.outcome for verdict in report_card(make_classifier(config, 3).eval())}
-    assert outcomes == {number: "not applicable" if NEEDS.get(number) == "decoder" else "pass" for number in LAWS}
+    card = report_card(make_classifier(config, 3).eval(), numbers=NUMBERS)
+    expected = {number: "not applicable" if NEEDS.get(number) == "decoder" else "pass" for number in NUMBERS}
+    assert {verdict.number: verdict.outcome for verdict in card} == expected
 
 
 def test_half_precision_is_judged_by_a_copy(build) -> None:
@@ -77,11 +82,11 @@ def test_the_model_is_left_as_it_was(build) -> None:
     model.train()
     model.transformer.encoder.eval()
     modes = [module.training for module in model.modules()]
-    shares = [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
+    shares = [module.p for module in model.modules() if isinstance(module, Dropout)]
     before, random = copy.deepcopy(model.state_dict()), torch.get_rng_state()
-    report_card(model)
+    report_card(model, numbers=NUMBERS)
     assert [module.training for module in model.modules()] == modes
-    assert [module.p for module in model.modules() if isinstance(module, nn.Dropout)] == shares
+    assert [module.p for module in model.modules() if isinstance(module, Dropout)] == shares
     assert torch.equal(torch.get_rng_state(), random)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -101,4 +106,6 @@ def test_a_report_card_is_a_list_of_verdicts_by_number(build) -> None:
 
 
 def test_a_model_too_short_for_the_laws_is_not_judged(build) -> None:
-    assert {verdict.outcome for verdict in report_card(build("decoder", max_len=15))} == {"not applicable"}
+    assert {verdict.outcome for verdict in report_card(build("decoder", max_len=15), numbers=NUMBERS)} == {
+        "not applicable"
+    }

@@ -1,18 +1,24 @@
-"""`regard doctor`: what this machine is, whether it computes rightly, and with --speed how fast.
+"""`regard doctor`: what is wrong with this machine, with a model, or with data.
 
-What it is: a list of sections, each measured first and then shown as a table or as JSON.
-What is unusual: it ends with 1 when a check fails, so that scripts may ask it.
-What it does not know: how anything is measured (see `regard.machine`).
+What it is: no word: the machine, whether it computes rightly, and with --speed how fast. A model's folder: its files
+against their sums, then the laws of laws.md run on it, as a report card. Files: the checks that training makes.
+What is unusual: it ends with 1 when a check or a law fails, 3 for data and 4 for files that cannot be read, so that
+scripts may ask it.
+What it does not know: how anything is measured (`regard.machine`, `regard.laws`, `regard.data`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, arg
 
 from regard import __version__
 from regard.cli.common import Common
 from regard.cli.console import print_json, size, table
+from regard.errors import DataError
 
 if TYPE_CHECKING:
     import torch
@@ -22,14 +28,52 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(Common):
-    """Look for what is wrong: versions, devices, threads, memory, disk, and a quick self-test."""
+    """Look for what is wrong: with this machine (no word), a model (its folder), or pairs (their one or two files)."""
 
+    what: Annotated[Positional[tuple[Path, ...]], arg(metavar="MODEL | DATA...", help_behavior_hint="")] = ()
+    """Nothing, the folder of a model or a run, or the files of pairs."""
     speed: bool = False
     """Also measure how fast products, memory and attention are (about 3 s), and keep the table for training."""
 
 
 def run(args: Arguments) -> int:
-    """Measure every section, show it, and say by the exit code whether all checks passed."""
+    """Look at what was named, show it, and say by the exit code whether all is well."""
+    match args.what:
+        case []:
+            return _machine(args)
+        case [path] if path.is_dir():
+            return _model(args, path)
+    return _data(args)
+
+
+def _model(args: Arguments, path: Path) -> int:
+    device = args.apply()
+    from regard.api import load
+    from regard.laws import report_card
+
+    loaded = load(path, device=str(device))
+    card = report_card(loaded.model)
+    if args.json:
+        print_json({"model": loaded.path, "files": "as their sums say", "laws": card})
+    else:
+        print(f"{loaded}: every file is as its SHA-256 sum says\n")
+        table(["law", "", "", ""], [(str(v.number), v.name, v.outcome, v.sentence) for v in card])
+    return 1 if any(verdict.outcome == "fail" for verdict in card) else 0
+
+
+def _data(args: Arguments) -> int:
+    from regard.data import check_pairs, read_pairs
+
+    findings = check_pairs(read_pairs(args.what))
+    if args.json:
+        print_json({"data": args.what, "findings": findings})
+    else:
+        rows = [(f.severity, f.name, f.sentence, ", ".join(f.examples)) for f in findings]
+        table(["", "check", "found", "for example"], rows)
+    return DataError.exit_code if any(finding.severity == "error" for finding in findings) else 0
+
+
+def _machine(args: Arguments) -> int:
     from regard.machine import describe_machine, self_test, speeds
 
     device = args.apply()

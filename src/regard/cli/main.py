@@ -27,8 +27,8 @@ VERBS = {
     "translate": "translate lines of text",
     "evaluate": "score a model on data",
     "info": "say what a model is",
-    "doctor": "look for what is wrong with the machine",
-    "demo": "train a small translator, score it, and write its page",
+    "doctor": "look for what is wrong: with the machine, a model, or data",
+    "demo": "train a small translator in three minutes, and score it",
     "completion": "print the completion script of a shell",
 }
 """Each verb, in the order of the help screen, with its summary; its module is regard.cli.<verb>."""

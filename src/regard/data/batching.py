@@ -35,7 +35,7 @@ class TokenBatches:
         lengths: for each of N samples, the tokens of its source and of its target, control tokens included; (N, 2).
         tokens_per_batch: the budget.
         seed: of the order.
-        multiple: widths are rounded up to it, as `collate` does.
+        multiple: widths are rounded up to it, as `collate` does; it should divide `max_len`.
         max_len: samples with a longer side are left out and listed in `too_long`.
 
     Attributes:

@@ -13,21 +13,21 @@ import difflib
 import gzip
 import hashlib
 import io
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from regard.errors import DataError, MissingExtraError
+from regard.errors import DataError, MissingExtraError, UserError
 
 MAX_BYTES = 2 * 2**30
 MAX_LINE_BYTES = 16 * 2**20
 STDIN = Path("-")
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+ZSTD_STEP = 1024  # bytes decompressed at once; a bomb makes 32 MiB of them
 
 
 class Lines(Iterator["str | DataError"]):
-    """The lines of one file, without their ends.
+    """The lines of one file, without their ends; a context that closes the file.
 
     Args:
         path: a file, plain or compressed with gzip or zstd; `-` is standard input.
@@ -46,12 +46,21 @@ class Lines(Iterator["str | DataError"]):
         self._max_bytes, self._read = max_bytes, 0
         self._digest = hashlib.sha256()
         self._raw: io.BufferedReader[Any] = io.BufferedReader(_Hashed(_open(path), self._digest), 2**16)
-        self._stream = _decompressed(path, self._raw)
+        try:
+            self._stream = _decompressed(path, self._raw)
+        except UserError:
+            self._raw.close()
+            raise
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._raw.close()
 
     def __next__(self) -> str | DataError:
         raw = self._readline(MAX_LINE_BYTES + 1)
         if not raw:
-            self._raw.close()
             raise StopIteration
         self.number += 1
         if len(raw) <= MAX_LINE_BYTES:
@@ -108,10 +117,11 @@ class Lines(Iterator["str | DataError"]):
 
 def read_lines(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[str]:
     """Each line of a file as soon as it is there; a bad line is raised as DataError. Arguments and errors: `Lines`."""
-    for line in Lines(path, max_bytes=max_bytes):
-        if isinstance(line, DataError):
-            raise line
-        yield line
+    with Lines(path, max_bytes=max_bytes) as lines:
+        for line in lines:
+            if isinstance(line, DataError):
+                raise line
+            yield line
 
 
 def shorten(text: str, width: int = 80) -> str:
@@ -121,7 +131,7 @@ def shorten(text: str, width: int = 80) -> str:
 
 def _open(path: Path) -> BinaryIO:
     if path == STDIN:
-        return sys.stdin.buffer
+        return open(0, "rb", closefd=False)
     try:
         return path.open("rb")
     except FileNotFoundError:
@@ -151,8 +161,7 @@ def _decompressed(path: Path, raw: io.BufferedReader[Any]) -> io.BufferedReader[
             import zstandard
         except ImportError:
             raise MissingExtraError("zstandard", "data", f"reading {path}") from None
-        stream: Any = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return io.BufferedReader(stream)
+        return io.BufferedReader(_Zstd(raw, zstandard.ZstdDecompressor().decompressobj))
     return raw
 
 
@@ -171,6 +180,31 @@ class _Hashed(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        if self._stream is not sys.stdin.buffer:
-            self._stream.close()
+        self._stream.close()
         super().close()
+
+
+class _Zstd(io.RawIOBase):
+    """Frames of zstd, one after another. (The library's own reader takes a file cut short for a whole one.)"""
+
+    def __init__(self, raw: io.BufferedReader[Any], new_frame: Callable[[], Any]) -> None:
+        self._raw, self._new_frame = raw, new_frame
+        self._frame, self._output = new_frame(), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._output:
+            ended = self._frame.eof
+            data = (self._frame.unused_data if ended else b"") or self._raw.read1(ZSTD_STEP)
+            if not data:
+                if ended:
+                    return 0
+                raise EOFError("the last zstd frame is cut short")
+            if ended:
+                self._frame = self._new_frame()
+            self._output = self._frame.decompress(data)
+        count = min(len(buffer), len(self._output))
+        buffer[:count], self._output = self._output[:count], self._output[count:]
+        return count

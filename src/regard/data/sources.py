@@ -8,6 +8,7 @@ What it does not know: tokens, batches, and whether the pairs are any good (`dat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -76,17 +77,15 @@ def read_pairs(
         ConfigError: neither one nor two paths, or two and `columns`.
         MissingExtraError: a file is zstd and the library is absent.
     """
-    lines = [Lines(path, max_bytes=max_bytes) for path in paths]
-    skipped = Skipped(skip_bad)
-    if len(lines) == 1:
-        pairs = _read_table(lines[0], columns, skipped)
-    elif len(lines) == 2 and columns is None:
-        pairs = _read_parallel(lines[0], lines[1], skipped)
-    else:
+    if len(paths) != 1 and (len(paths) != 2 or columns is not None):
         raise ConfigError(
             "pairs come from one table, or from two parallel files without columns",
             got=f"{len(paths)} files" + (f" and columns {','.join(columns)}" if columns else ""),
         )
+    skipped = Skipped(skip_bad)
+    with ExitStack() as stack:
+        one, *two = (stack.enter_context(Lines(path, max_bytes=max_bytes)) for path in paths)
+        pairs = _read_parallel(one, two[0], skipped) if two else _read_table(one, columns, skipped)
     if not pairs:
         raise DataError("there are no pairs in it", where=" and ".join(map(str, paths)), expected="a pair a line")
     return pairs

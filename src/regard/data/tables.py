@@ -33,7 +33,7 @@ class Skipped:
         """Count one bad line."""
         self.errors.append(error)
         if len(self.errors) > self.allowed:
-            what = error.what + (f" (the {len(self.errors)}th bad line)" if self.allowed else "")
+            what = error.what + (f" (bad line {len(self.errors)})" if self.allowed else "")
             mend = f"{error.mend or 'correct the line'}; or leave bad lines out with --skip-bad N"
             raise DataError(what, where=error.where, expected=error.expected, got=error.got, mend=mend)
 
@@ -159,7 +159,9 @@ def find_columns(row: Row, wanted: tuple[str, str] | None, where: str) -> Column
     numbers = wanted or ("1", "2")
     if isinstance(row, list) and all(text.isdecimal() and 1 <= int(text) <= len(row) for text in numbers):
         return Columns((int(numbers[0]) - 1, int(numbers[1]) - 1), (None, None), header=False, width=len(row))
-    near = [match for name in wanted or () for match in difflib.get_close_matches(name, names, n=1)]
+    near = [
+        match for name in wanted or () if name not in names for match in difflib.get_close_matches(name, names, n=1)
+    ]
     raise DataError(
         f"there are no columns {' and '.join(wanted or NAMES[0])}",
         where=where,

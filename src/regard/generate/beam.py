@@ -4,9 +4,9 @@ The score of a hypothesis is defined once, here (laws, 26):
 
     score(y) = sum_t log p(y_t | y_<t, x)  /  length ** alpha        length = generated tokens, </s> included
 
-What is unusual: the search of a source ends only when no living hypothesis can still beat its finished ones, even if
-every further token had probability 1, so ending early never changes the result. Hypotheses of one source share its
-memory (they are more queries of it), and sources that are done leave the batch.
+The search of a source ends when W of its hypotheses have finished, as is usual; what is unusual: also as soon as no
+living one can still beat the finished, even if every further token had probability 1, and so that never changes the
+result. Hypotheses of one source share its memory (they are more queries of it); sources that are done leave the batch.
 What it does not know: text, tasks, files.
 
 Shapes: N sources, W beam, V vocabulary, t tokens so far.
@@ -58,7 +58,7 @@ def beam_search(
     Args:
         model: in eval mode.
         state: from `start`, nothing decoded yet, with a capacity of at least max(limits).
-        first: (N,) the token each row begins with, or a prompt's last one.
+        first: (N,) the token each row begins with.
         limits: (N,) the most tokens each may have, </s> included; at least 1.
         beam: W.  n_best: how many to return, at most W.
         alpha: 0 compares plain log-probabilities and so favours short outputs, 1 compares means.
@@ -68,7 +68,9 @@ def beam_search(
     tokens = first.repeat_interleave(beam)  # (N * W,)
     while True:
         hidden = model.transformer.decode(tokens[:, None], state)[:, -1]  # (N * W, D)
-        log_p = model.logits(hidden).float().log_softmax(-1).view(search.n, beam, -1)  # (N, W, V)
+        logits = model.logits(hidden)
+        log_p = logits.log_softmax(-1, dtype=torch.promote_types(logits.dtype, torch.float32))
+        log_p = log_p.view(search.n, beam, -1)  # (N, W, V)
         if banned:
             log_p[..., list(banned)] = -torch.inf
         rows, tokens = search.advance(log_p)
@@ -95,6 +97,7 @@ class _Search:
         self.total[:, 0] = 0  # at the start all W rows of a source are the same hypothesis
         self.ids = torch.empty(self.n, beam, 0, dtype=torch.long, device=device)
         self.done: list[list[Hypothesis]] = [[] for _ in range(self.n)]
+        self.finished = [0] * self.n  # how many ended, kept or not
 
     def advance(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
         """Extend by one token. Returns the state rows to go on from and their new tokens, (N, W) each."""
@@ -114,6 +117,7 @@ class _Search:
 
     def _finish(self, ends: Tensor, ending: Tensor) -> None:
         for row, w in ends.nonzero().tolist():
+            self.finished[self.source[row]] += 1
             self._add(row, w, float(ending[row, w]), self.ids[row, w].tolist(), finished=True)
 
     def _add(self, row: int, w: int, logprob: float, ids: list[int], *, finished: bool) -> None:
@@ -132,7 +136,8 @@ class _Search:
             mine = self.done[self.source[row]]
             # log p only falls, and at best nothing is added up to the greatest length.
             attainable = living[row] / max(self.t, limits[row]) ** self.alpha
-            settled = len(mine) == self.keep and mine[-1].score >= attainable
+            settled = self.finished[self.source[row]] >= self.beam
+            settled = settled or (len(mine) == self.keep and mine[-1].score >= attainable)
             if at_limit[row] and not settled:
                 for w in range(self.beam):
                     if self.total[row, w] > -torch.inf:

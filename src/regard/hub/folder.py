@@ -70,7 +70,7 @@ def load_model(path: Path | str, *, allow_nonfinite: bool = False) -> ModelFolde
     recover_folder(folder)
     verify_manifest(folder)
     about = read_config(folder)
-    config = _transformer_config(about, folder)
+    config = read_transformer_config(about, folder)
     tokenizer = Tokenizer.load(folder)
     if tokenizer.vocab_size > config.vocab_size:
         raise CheckpointError(
@@ -134,7 +134,8 @@ def read_config(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _transformer_config(about: Mapping[str, Any], folder: Path) -> TransformerConfig:
+def read_transformer_config(about: Mapping[str, Any], folder: Path) -> TransformerConfig:
+    """The model's configuration in config.json; raises CheckpointError naming what is wrong with it."""
     try:
         return build(TransformerConfig, about.get("transformer") or {}, where=str(folder / "config.json"))
     except ConfigError as error:

@@ -13,6 +13,7 @@ from regard.laws.law import law
 from regard.laws.trial import Broken, NotApplicable, Trial, replaced
 from regard.model import Attention, watch
 from regard.model import equations as eq
+from regard.model.layers import Dropout
 
 
 @law(9, "dropout acts in training and nowhere else", exact=True)
@@ -38,7 +39,7 @@ def dropout(model: nn.Module, share: float) -> Iterator[None]:
     """Every dropout of the model at this share, for a while."""
     with ExitStack() as stack:
         for module in model.modules():
-            if isinstance(module, nn.Dropout):
+            if isinstance(module, Dropout):
                 stack.enter_context(replaced(module, "p", share))
             elif isinstance(module, Attention):
                 stack.enter_context(replaced(module, "dropout", share))

@@ -75,6 +75,14 @@ MOST_PARAMETERS = 10**12
 """A model beyond this is a slip of the keyboard; refused before anything is allocated (4 TB in float32)."""
 
 
+_NAMED_VALUES = {
+    "norm": ("layer", "rms"),
+    "norm_order": ("post", "pre"),
+    "activation": ("relu", "gelu", "gelu_tanh", "silu"),
+    "bias": ("all", "none"),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
     """All that is needed to build a Transformer; checked when it is made, before anything is allocated.
@@ -162,6 +170,9 @@ class TransformerConfig:
                               expected="4 <= buckets < 2 max_distance", got=self.positions)  # fmt: skip
         if self.window is not None and self.window.size < 1:
             raise ConfigError("a window holds at least the query itself", where="window.size", got=self.window.size)
+        for name, known in _NAMED_VALUES.items():
+            if getattr(self, name) not in known:
+                raise ConfigError("no such value", where=name, expected=" or ".join(known), got=getattr(self, name))
         for name in ("dropout", "attn_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError("a share must be in [0, 1)", where=name, got=getattr(self, name))

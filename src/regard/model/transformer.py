@@ -25,7 +25,7 @@ from regard.errors import ConfigError
 from regard.model.cache import CHUNK, DecodeState, KVCache, Step
 from regard.model.config import TransformerConfig
 from regard.model.init import initialise
-from regard.model.layers import Block, Where, make_norm
+from regard.model.layers import Block, Dropout, Where, make_norm
 from regard.model.masks import Mask
 from regard.model.positions import make_positions
 from regard.model.watch import see
@@ -39,7 +39,7 @@ class Stack(nn.Module):
         self.positions = make_positions(config, causal=causal)
         self.types = nn.Embedding(config.n_token_types, config.d_model) if config.n_token_types and not causal else None
         self.embed_norm = make_norm(config) if config.embed_norm else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(Block(config, cross=cross) for _ in range(n_layers))
         self.norm = make_norm(config) if config.norm_order == "pre" else None
 

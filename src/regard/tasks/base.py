@@ -23,10 +23,14 @@ class Countable(Protocol):
 
 
 class Task(Protocol):
-    """From a batch to a loss."""
+    """From a batch to a loss, in two parts: the model's own work, which a compiler may have, and the loss."""
 
-    def loss(self, model: Model, batch: Any) -> tuple[Tensor, int]:
-        """The sum of the losses that training minimises, and their count."""
+    def hidden(self, model: Model, batch: Any) -> Tensor:
+        """What the Transformer makes of the batch, (B, T, D)."""
+        ...
+
+    def loss(self, model: Model, hidden: Tensor, batch: Any) -> Tensor:
+        """The sum of the batch's `count` losses, from its hidden states."""
         ...
 
 

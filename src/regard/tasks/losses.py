@@ -68,7 +68,6 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return d_hidden * upstream, d_weight * upstream, None if d_bias is None else d_bias * upstream, None, None
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def linear_cross_entropy(
     hidden: Tensor, weight: Tensor, targets: Tensor, *, bias: Tensor | None = None, smoothing: float = 0.0
 ) -> Tensor:

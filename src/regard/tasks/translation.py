@@ -33,22 +33,23 @@ class TranslationTask:
 
     label_smoothing: float = 0.0
 
-    def loss(self, model: Model, batch: Batch) -> tuple[Tensor, int]:
-        """Sum over the batch's real target tokens, and their count."""
-        hidden = decode_batch(model, batch)[batch.tgt_real]  # (N, D)
+    def hidden(self, model: Model, batch: Batch) -> Tensor:
+        """The target side under teacher forcing, (B, T, D); its pads are on the right and need no mask."""
+        transformer = model.transformer
+        memory = transformer.encode(batch.src, real=batch.src_real)
+        return transformer.decode(batch.tgt_in, transformer.start(memory, batch.src_real))
+
+    def loss(self, model: Model, hidden: Tensor, batch: Batch) -> Tensor:
+        """Sum over the batch's real target tokens."""
         assert isinstance(model.head, LMHead)
-        weight = model.head.projection(model.transformer.tokens.weight)
-        targets = batch.tgt_out[batch.tgt_real]
-        scaled = hidden * model.head.scale if model.head.scale != 1 else hidden
-        loss = linear_cross_entropy(scaled, weight, targets, bias=model.head.bias, smoothing=self.label_smoothing)
-        return loss, batch.count
-
-
-def decode_batch(model: Model, batch: Batch) -> Tensor:
-    """Hidden states of the target side under teacher forcing, (B, T, D); pads on the right need no mask there."""
-    transformer = model.transformer
-    memory = transformer.encode(batch.src, real=batch.src_real)
-    return transformer.decode(batch.tgt_in, transformer.start(memory, batch.src_real))
+        real = hidden[batch.tgt_real]  # (N, D)
+        return linear_cross_entropy(
+            real if model.head.scale == 1 else real * model.head.scale,
+            model.head.projection(model.transformer.tokens.weight),
+            batch.tgt_out[batch.tgt_real],
+            bias=model.head.bias,
+            smoothing=self.label_smoothing,
+        )
 
 
 class TranslationData:
@@ -100,8 +101,8 @@ class TranslationData:
             for start in range(0, len(self.dev_order), EVALUATED_TOGETHER):
                 rows = self.dev_order[start : start + EVALUATED_TOGETHER]
                 batch = self._collate(self.dev, rows).to(model.device)
-                loss, n = task.loss(model, batch)
-                total, count = total + float(loss), count + n
+                total += float(task.loss(model, task.hidden(model, batch), batch))
+                count += batch.count
         model.train(was_training)
         return {"dev_loss": total / max(1, count)}
 

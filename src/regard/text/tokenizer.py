@@ -46,6 +46,7 @@ BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 END = "\ua7f7"
 LARGEST_FILE = 32 * 2**20  # the largest published vocabularies just fit; malformed JSON of this size fails in < 5 s
 BATCH = 10_000
+LEAST_ROOM = 16  # pieces beyond the fixed ones; with fewer than its characters need, unigram training would never end
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +83,11 @@ class Tokenizer:
             if not re.fullmatch(r"[<\[]\S+[>\]]", special) or [*names, *BYTES].count(special) > 1:
                 raise ConfigError("special tokens must look like <name>, each once", where="specials", got=special)
         room = vocab_size - len(names) - (0 if kind == "chars" else 256)
-        if room < 1:
+        if room < LEAST_ROOM:
             raise ConfigError(
-                "the vocabulary has no room to learn anything",
+                "the vocabulary has no room to learn in",
                 where="vocab_size",
-                expected=f"at least {vocab_size - room + 1} for the kind {kind!r}",
+                expected=f"at least {vocab_size - room + LEAST_ROOM} for the kind {kind!r}",
                 got=vocab_size,
             )
         backend = _TRAINERS[kind](_Corpus(texts, kind), names, room)
@@ -261,9 +262,9 @@ def _train_unigram(corpus: _Corpus, names: list[str], room: int) -> Backend:
     trainer = trainers.UnigramTrainer(vocab_size=room, show_progress=False, unk_token=ROLES["unk"])
     backend.train_from_iterator(_both_ends(corpus.only(corpus.alphabet(room // 2, 2))), trainer)
     learned = json.loads(backend.to_str())["model"]["vocab"]
-    # A byte's score is never used: the library takes bytes only where no piece fits.
+    # A byte's score is never used: bytes are taken only where no piece fits. Six decimals survive JSON unchanged.
     pieces = [(name, 0.0) for name in [*names, *BYTES]]
-    pieces += [(piece, score) for piece, score in learned if END not in piece and piece not in names]
+    pieces += [(piece, round(score, 6)) for piece, score in learned if END not in piece and piece not in names]
     backend.model = models.Unigram(pieces, unk_id=names.index(ROLES["unk"]), byte_fallback=True)
     return backend
 

@@ -13,10 +13,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import torch
-from torch import nn
 
 from regard.config import build, load_toml, to_toml, to_tree
 from regard.data import Finding
@@ -84,7 +83,8 @@ class Run:
         torch.manual_seed(recipe.seed)
         self.model = make_language_model(config).to(device)
         dtype = getattr(torch, recipe.loop.dtype)
-        inner = TrainStep(self.model, TranslationTask(recipe.label_smoothing), dtype)
+        task = TranslationTask(recipe.label_smoothing)
+        inner = TrainStep(self.model, task, dtype, compiled=recipe.loop.compile)
         optimizers = make_optimizers(self.model, recipe.optim, dtype if device.type != "cpu" else torch.float32)
         progress = Progress(total=None if recipe.loop.minutes else recipe.loop.steps)
         if latest is not None:
@@ -92,9 +92,8 @@ class Run:
             progress = read_state(latest / "state", optimizers)
             self._continue_total(progress)
             reporter.say(f"going on from update {progress.step:,}")
-        step = cast(nn.Module, torch.compile(inner, dynamic=True)) if recipe.loop.compile else inner
         budget = None if recipe.loop.minutes is None or resume else self._time_left
-        self.loop = Loop(step, inner, self.data, optimizers, recipe, progress, budget)
+        self.loop = Loop(inner, inner, self.data, optimizers, recipe, progress, budget)
         self.seconds_before = progress.seconds
 
     def finish(self) -> Result:

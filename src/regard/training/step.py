@@ -24,9 +24,11 @@ from regard.tasks.base import Task
 class TrainStep(nn.Module):
     """forward(batch) -> (loss_sum, count), under the precision that training was given."""
 
-    def __init__(self, model: Model, task: Task, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(self, model: Model, task: Task, dtype: torch.dtype = torch.float32, *, compiled: bool = False) -> None:
         super().__init__()
         self.model, self.task, self.dtype = model, task, dtype
+        # The loss stays out of the compiler's hands: it already works in the cache, row block by row block.
+        self.hidden = torch.compile(task.hidden, dynamic=True) if compiled else task.hidden
 
     def precision(self) -> AbstractContextManager[Any]:
         """bf16 by autocast (weights stay float32), or nothing."""
@@ -37,7 +39,8 @@ class TrainStep(nn.Module):
     def forward(self, batch: Any) -> tuple[Tensor, int]:
         """The sum of the losses of the batch's supervised tokens (or samples), and how many there are."""
         with self.precision():
-            return self.task.loss(self.model, batch)
+            hidden = self.hidden(self.model, batch)
+            return self.task.loss(self.model, hidden, batch), batch.count
 
 
 def world_size() -> int:

@@ -55,5 +55,7 @@ def test_micro_batches_together_are_the_batch(rows, n: int) -> None:
 
 def test_to_moves_every_tensor() -> None:
     moved = _collate([([7], [5])]).to("meta")
-    assert {getattr(moved, name).device.type for name in ("src", "src_real", "tgt_in", "tgt_out", "tgt_real")} == {"meta"}
+    assert {getattr(moved, name).device.type for name in ("src", "src_real", "tgt_in", "tgt_out", "tgt_real")} == {
+        "meta"
+    }
     assert moved.count == 2

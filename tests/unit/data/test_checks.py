@@ -47,7 +47,9 @@ def test_each_oddity_is_found_alone(name: str, row: tuple[str, str]) -> None:
     assert _found(_pairs(*GOOD, row)) == {name: (1, ("a.tsv:1001",))}
 
 
-@pytest.mark.parametrize("row", [("No.", "Auf gar keinen Fall, niemals."), ("a\tb", "c"), ("\u202bשלום", "e\u0301 \u200d👩")])
+@pytest.mark.parametrize(
+    "row", [("No.", "Auf gar keinen Fall, niemals."), ("a\tb", "c"), ("\u202bשלום", "e\u0301 \u200d👩")]
+)
 def test_what_is_not_odd(row: tuple[str, str]) -> None:
     assert _found(_pairs(*GOOD, row)) == {}
 

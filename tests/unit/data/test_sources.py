@@ -145,13 +145,16 @@ def test_stdin_gives_each_line_at_once() -> None:
     assert process.returncode == 0
 
 
-def test_zstd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zstd(tmp_path: Path) -> None:
     zstandard = pytest.importorskip("zstandard")
     frames = zstandard.compress(b"one\n") + zstandard.compress(b"two\n")
     path = _write(tmp_path / "a.en", frames)
     assert list(read_lines(path)) == ["one", "two"]
-    with pytest.raises(DataError, match="broken"):
-        list(read_lines(_write(path, frames[:-3])))
+    many = [f"line {i}" for i in range(20_000)]
+    assert list(read_lines(_write(path, zstandard.compress("\n".join(many).encode())))) == many
+    for cut in (3, len(frames) - 5):
+        with pytest.raises(DataError, match="broken"):
+            list(read_lines(_write(path, frames[:-cut])))
 
 
 def test_zstd_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

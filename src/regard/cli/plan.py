@@ -1,0 +1,36 @@
+"""`regard plan`: what a training would cost. Trains nothing.
+
+What it does not know: how the plan is made (`regard.training.plan`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from regard.cli.console import print_json, size, table
+from regard.cli.train import Job, make_plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(Job):
+    """Say what `regard train` with the same words would do and cost: size, memory, tokens, time. Trains nothing."""
+
+
+def run(args: Arguments) -> None:
+    """Make the plan and show it."""
+    device = args.apply()
+    plan = make_plan(args, device)
+    if args.json:
+        print_json({name: value for name, value in vars(plan).items() if name != "sentences"})
+        return
+    rows = [
+        ("parameters", f"{plan.parameters:,}"),
+        ("memory", size(plan.memory_bytes)),
+        ("target tokens", f"{plan.tokens_per_epoch:,} in one pass"),
+        ("arithmetic", f"{plan.flops_per_token / 1e6:,.1f} MFLOP a target token"),
+        ("speed", f"{plan.tokens_per_second:,.0f} target tokens a second"),
+        ("updates", f"{plan.steps:,} of {plan.recipe.batch.tokens:,} tokens"),
+        ("time", f"{plan.minutes:.1f} minutes"),
+    ]
+    table(["plan", ""], rows)
+    print("\n" + "\n".join(plan.sentences))

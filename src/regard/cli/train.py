@@ -1,0 +1,183 @@
+"""`regard train`: from files to a model. Also what `plan` and `train` share: which data, and what is to be changed.
+
+What is unusual: every flag that is part of the result becomes an assignment to a field of the recipe, the same as
+--set writes, so flags, --set, a recipe file and a resumed run cannot disagree on what a flag means.
+What it does not know: how a plan is made (`regard.training`), and how progress looks (`reporter`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from regard.cli.common import Common
+from regard.cli.console import print_json, table
+from regard.cli.reporter import Screen, duration
+from regard.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
+
+    from regard.training import Recipe, Result
+    from regard.training.plan import Plan
+
+TASKS = ("translation",)
+LATER = ("language-model", "masked-lm", "classification", "question-answering", "tagging")
+MINUTES = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(Common):
+    """What to train on, and how."""
+
+    what: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK DATA... | RECIPE.toml", help_behavior_hint="")] = ()
+    """translation SRC TGT (two parallel files), translation FILE (pairs in .tsv, .csv or .jsonl), or a recipe."""
+    dev: Annotated[tuple[str, ...], arg(metavar="SRC TGT | FILE", help_behavior_hint="")] = ()
+    """The development pairs; without them a tenth of the training pairs (at most 2,000) is held out."""
+    minutes: Annotated[float | None, arg(metavar="M", help_behavior_hint="")] = None
+    """Choose size, steps and schedule for so much wall clock (default 10; a recipe has its own number of steps)."""
+    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="A.B=VALUE", help_behavior_hint="")] = ()
+    """Put a value into any field of the recipe; may be repeated, and has the last word."""
+    columns: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
+    """The columns of source and target in a table: names, or numbers from 1."""
+    languages: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
+    """Codes of the two languages; else the files' suffixes or header say them."""
+    skip_bad: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """How many malformed lines may be left out."""
+
+    def changes(self) -> list[str]:
+        """The flags as assignments to fields of the recipe, then those of --set."""
+        flags: dict[str, Any] = {"seed": self.seed, "data.dev": self.dev or None, "data.skip_bad": self.skip_bad}
+        for name in ("columns", "languages"):
+            flags[f"data.{name}"] = pair_of(name, getattr(self, name))
+        given = [
+            f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in flags.items() if value is not None
+        ]
+        return given + list(self.set)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(Job):
+    """Train a model from your own files, within the minutes you have.
+
+    regard train translation train.en train.de --dev val.en val.de --out runs/en-de --minutes 10
+    """
+
+    out: Annotated[Path, arg(metavar="DIR")]
+    """The run's folder; it is a model too, its best checkpoint."""
+    resume: bool = False
+    """Go on where the run in DIR stopped, by its own recipe."""
+
+
+def run(args: Arguments) -> None:
+    """Plan, show, train, and say where the model is and what to do with it."""
+    result, report = train_and_tell(args)
+    if args.json:
+        print_json(report)
+    else:
+        _show(result, report)
+
+
+def train_and_tell(args: Arguments) -> tuple[Result, dict[str, Any]]:
+    """Plan and train, with progress on stderr; returns the run, and what there is to say of it."""
+    began = time.monotonic()  # before torch is loaded: the minutes are the user's, not the loop's
+    device = args.apply()
+    from regard.training import train
+
+    screen = Screen(quiet=args.quiet)
+    plan = None if args.resume else make_plan(args, device)
+    if plan:
+        screen.plan(plan)
+    recipe = plan.recipe if plan else _resumed(args)
+    with screen:
+        result = train(recipe, args.out, device=device, reporter=screen, resume=args.resume, began=began)
+    return result, {
+        "task": result.recipe.task, "model": result.folder, "reason": result.reason,
+        "steps": result.recipe.loop.steps, "seconds": round(time.monotonic() - began, 1),
+        "tokens_per_second": round(result.tokens_per_second),
+        "share_of_peak": _share_of_peak(result, plan, device) if plan else None, **result.scores,
+    }  # fmt: skip
+
+
+def make_plan(args: Job, device: torch.device) -> Plan:
+    """What the words and flags ask for, as a recipe with its cost; raises ConfigError where they cannot be meant."""
+    from regard.training import Recipe, read_recipe
+    from regard.training.recipe import DataRecipe
+    from regard.training.resolve import changed, cost, planned
+
+    match args.what:
+        case [name] if name.endswith(".toml"):
+            timed = [] if args.minutes is None else [f"loop.minutes={args.minutes}"]
+            return cost(changed(read_recipe(Path(name)), [*timed, *args.changes()]), device)
+        case ["translation", _] | ["translation", _, _]:
+            base = Recipe(data=DataRecipe(train=args.what[1:]))
+            minutes = MINUTES if args.minutes is None else args.minutes
+            if minutes <= 0:
+                raise ConfigError("no time to train in", where="--minutes", expected="more than 0", got=minutes)
+            return planned(base, args.changes(), minutes=minutes, device=device)
+    raise _not_understood(args.what)
+
+
+def _not_understood(what: tuple[str, ...]) -> ConfigError:
+    expected = f"{', '.join(TASKS)} and its files, or a recipe ending in .toml"
+    if not what:
+        return ConfigError("nothing to train on", expected=expected, got="no words", mend="see: regard train --help")
+    task, *files = what
+    if task in TASKS:
+        got = f"{len(files)} files"
+        return ConfigError(
+            f"{task} trains on one table of pairs or two parallel files", expected="1 or 2 files", got=got
+        )
+    if task in LATER:
+        return ConfigError("this task is not there yet", expected=", ".join(TASKS), got=task)
+    near = difflib.get_close_matches(task, TASKS + LATER, n=1)
+    mend = f"did you mean {near[0]}?" if near else "see: regard train --help"
+    return ConfigError("unknown task", expected=expected, got=task, mend=mend)
+
+
+def _resumed(args: Arguments) -> Recipe:
+    from regard.training.resolve import resumed
+
+    recipe = resumed(args.out, args.changes())
+    files = args.what[1:]
+    if files and tuple(files) != recipe.data.train:
+        expected, mend = " ".join(recipe.data.train), "choose another --out, or leave the files out"
+        what, got = "the run in this folder is of other files", " ".join(files)
+        raise ConfigError(what, where=args.out, expected=expected, got=got, mend=mend)
+    return recipe
+
+
+def pair_of(flag: str, text: str | None) -> tuple[str, str] | None:
+    """The two names in the value "a,b" of a flag; None where it was not given."""
+    if text is None:
+        return None
+    one, comma, two = (part.strip() for part in text.partition(","))
+    if not (one and comma and two) or "," in two:
+        mend = f"write it like --{flag} en,de"
+        raise ConfigError("two names with a comma are needed", where=f"--{flag}", expected="A,B", got=text, mend=mend)
+    return one, two
+
+
+def _share_of_peak(result: Result, plan: Plan, device: torch.device) -> float:
+    """How much of the machine's measured matrix-product rate the training used."""
+    from regard.machine import speeds
+
+    return result.tokens_per_second * plan.flops_per_token / speeds(device).matmul_flops[result.recipe.loop.dtype]
+
+
+def _show(result: Result, report: dict[str, Any]) -> None:
+    share = report["share_of_peak"]
+    speed = f"{result.tokens_per_second:,.0f} target tokens a second"
+    speed += "" if share is None else f", {share:.0%} of the measured matrix-product peak"
+    rows = [("model", str(result.folder)), ("time", duration(report["seconds"])), ("speed", speed)]
+    rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in result.scores.items()]
+    table(["trained", ""], rows)
+    data = " ".join(result.recipe.data.dev or ("SRC", "REF"))
+    print(f"\nnow: regard translate {result.folder}\n     regard evaluate {result.folder} {data}")
+    print(f"again: regard train {result.folder}/recipe.toml --out DIR")

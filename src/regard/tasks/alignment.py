@@ -1,0 +1,79 @@
+"""What a translator says of a translation that is given: how probable it is, and which source token each token is from.
+
+What is unusual: both come from one pass under teacher forcing (chapter 4.1), so nothing is searched. The alignment is
+read off the cross-attention, as chapter 18 does: the row of weights that predicted a token, averaged over heads and
+layers; its largest entry is the token's source. That is a habit of trained models, not a promise.
+What it does not know: texts, files, how the translation was found.
+
+Shapes: B pairs, T target tokens, S source tokens, H heads, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from regard.data import Batch, collate
+from regard.model import Model, watch
+from regard.tasks.translation import TranslationTask
+from regard.text import Tokenizer
+
+TOGETHER = 4_000
+"""Tokens of one pass, on the longer side, padding included."""
+
+IdPairs = Sequence[tuple[Sequence[int], Sequence[int]]]
+"""Source and target texts as ids without control tokens."""
+
+
+@torch.no_grad()
+def score_pairs(model: Model, tokenizer: Tokenizer, pairs: IdPairs) -> list[float]:
+    """log p(target | source) of each pair, the end of the target included; natural logarithm, in the order given.
+
+    Raises:
+        ConfigError: the model has learned positions, and a text is longer than those.
+    """
+    scores = [0.0] * len(pairs)
+    for rows, batch in _batches(model, tokenizer, pairs):
+        hidden = TranslationTask().hidden(model, batch)  # (B, T, D)
+        for i, states, real, targets in zip(rows, hidden, batch.tgt_real, batch.tgt_out, strict=True):
+            log_p = model.logits(states[real]).double().log_softmax(-1)  # (T, V)
+            scores[i] = float(log_p.gather(1, targets[real][:, None]).sum())
+    return scores
+
+
+@torch.no_grad()
+def align_pairs(model: Model, tokenizer: Tokenizer, pairs: IdPairs) -> list[tuple[tuple[int, int], ...]]:
+    """For each pair, (source token, target token) for every target token in turn; both count from 0, ends left out.
+
+    A source must have a token. Raises ConfigError as `score_pairs`.
+    """
+    links: list[tuple[tuple[int, int], ...]] = [()] * len(pairs)
+    for rows, batch in _batches(model, tokenizer, pairs):
+        with watch(model, "decoder.layers.*.cross_attn.weights") as seen:
+            TranslationTask().hidden(model, batch)
+        weights = torch.stack(list(seen.values())).mean((0, 2))  # (layers, B, H, T, S) -> (B, T, S)
+        for i, row in zip(rows, weights, strict=True):
+            source, target = pairs[i]
+            best = row[: len(target), : len(source)].argmax(-1).tolist()  # the source's </s> is nobody's origin
+            links[i] = tuple((s, t) for t, s in enumerate(best))
+    return links
+
+
+def _batches(model: Model, tokenizer: Tokenizer, pairs: IdPairs) -> Iterator[tuple[list[int], Batch]]:
+    """Pairs of like length together, with their places in `pairs`."""
+    width = [1 + max(map(len, pair)) for pair in pairs]
+    rows: list[int] = []
+    for i in sorted(range(len(pairs)), key=lambda i: width[i]):
+        if rows and (len(rows) + 1) * width[i] > TOGETHER:
+            yield rows, _collate(model, tokenizer, [pairs[j] for j in rows])
+            rows = []
+        rows.append(i)
+    if rows:
+        yield rows, _collate(model, tokenizer, [pairs[j] for j in rows])
+
+
+def _collate(model: Model, tokenizer: Tokenizer, pairs: IdPairs) -> Batch:
+    sources, targets = zip(*pairs, strict=True)
+    ids = {"pad_id": tokenizer.pad_id, "bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id}
+    return collate(sources, targets, **ids).to(model.device)

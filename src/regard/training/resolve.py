@@ -1,0 +1,80 @@
+"""From what was typed to a recipe: a plan for so many minutes, or the run to go on with; then the user's changes.
+
+What is unusual: a change is put in twice, before the plan is made (which keeps the model's fields it finds) and after
+it, so whatever the user says is never overruled.
+What it does not know: flags, and how a recipe is carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from regard.config import build, override, to_tree
+from regard.errors import ConfigError
+from regard.machine import speeds
+from regard.tasks.pairs import Corpus, read_corpus
+from regard.training.plan import UTILISATION, Plan, estimate, plan_recipe
+from regard.training.recipe import Recipe
+from regard.training.run import read_recipe
+
+
+def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: torch.device) -> Plan:
+    """Fill in what `base` leaves open for a run of so many minutes on this machine, and say what it should cost.
+
+    Args:
+        changes: assignments like `model.d_model=128`; see `changed`.
+
+    Raises:
+        ConfigError: a change cannot be.
+        DataError: the data is bad.
+    """
+    base = changed(base, changes)
+    corpus = _read(base)
+    plan = plan_recipe(base, corpus, minutes=minutes, device=device, speeds=speeds(device))
+    return _cost(changed(plan.recipe, changes), corpus, device)
+
+
+def cost(recipe: Recipe, device: torch.device) -> Plan:
+    """What carrying out a recipe should take on this machine; raises as `planned`."""
+    return _cost(recipe, _read(recipe), device)
+
+
+def resumed(out: Path, changes: Sequence[str]) -> Recipe:
+    """The recipe of the run in `out`, with changes; raises ConfigError where there is none."""
+    path = out / "recipe.toml"
+    if not path.exists():
+        mend = "leave out --resume"
+        raise ConfigError("there is no run to go on with", where=out, expected="a recipe.toml", got="none", mend=mend)
+    return changed(read_recipe(path), changes)
+
+
+def changed(recipe: Recipe, changes: Sequence[str]) -> Recipe:
+    """The recipe with assignments like `optim.lr=1e-3` put in; ConfigError names a field that cannot be.
+
+    One of `loop.steps` puts a number of updates in the clock's place.
+    """
+    new = build(Recipe, override(to_tree(recipe), changes), where="the recipe")
+    names = {change.partition("=")[0].strip() for change in changes}
+    if "loop.steps" in names and "loop.minutes" not in names:
+        return replace(new, loop=replace(new.loop, minutes=None))
+    return new
+
+
+def _read(recipe: Recipe) -> Corpus:
+    data = recipe.data
+    return read_corpus(
+        data.train, data.dev, columns=data.columns, languages=data.languages, skip_bad=data.skip_bad, seed=recipe.seed
+    )
+
+
+def _cost(recipe: Recipe, corpus: Corpus, device: torch.device) -> Plan:
+    rate = UTILISATION * speeds(device).matmul_flops[recipe.loop.dtype]
+    by_steps = estimate(recipe, corpus, rate=rate, tokens=None, minutes=None)
+    minutes = recipe.loop.minutes
+    if minutes is None:
+        return by_steps
+    return estimate(recipe, corpus, rate=rate, tokens=by_steps.tokens_per_second * 60 * minutes, minutes=minutes)

@@ -1,0 +1,166 @@
+"""Laws 26 to 29 can fail: each is shown a search or a state with just the fault it is about, and must say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard.generate.beam import Hypothesis, _Search
+from regard.laws import LAWS, decoding
+from regard.laws.trial import Trial
+from regard.model import Model
+from regard.model.cache import DecodeState
+from regard.model.masks import Mask
+
+Patch = pytest.MonkeyPatch
+NUMBERS = (26, 27, 28, 29)
+FAULTS: list[tuple[int, Callable[[Patch], None]]] = []
+
+
+def breaks(number: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    """This fault breaks that law."""
+
+    def register(fault: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        FAULTS.append((number, fault))
+        return fault
+
+    return register
+
+
+@breaks(26)
+@breaks(28)
+def the_end_is_not_counted(patch: Patch) -> None:
+    add = _Search._add
+
+    def short(self: _Search, row: int, w: int, logprob: float, ids: list[int], *, finished: bool) -> None:
+        add(self, row, w, logprob, ids, finished=finished)
+        mine = self.done[self.source[row]]
+        mine[:] = [replace(one, score=one.logprob / max(1, len(one.ids)) ** self.alpha) for one in mine]
+
+    patch.setattr(_Search, "_add", short)
+
+
+@breaks(26)
+@breaks(27)
+def scores_are_not_divided_by_length(patch: Patch) -> None:
+    whole = _Search.__init__
+
+    def plain(self: _Search, limits: Tensor, *, alpha: float, **options) -> None:
+        whole(self, limits, alpha=0.0, **options)
+
+    patch.setattr(_Search, "__init__", plain)
+
+
+@breaks(27)
+def the_search_stops_at_the_first_end(patch: Patch) -> None:
+    leave = _Search.leave
+
+    def hasty(self: _Search) -> Tensor:
+        self.finished = [self.beam * min(1, n) for n in self.finished]
+        return leave(self)
+
+    patch.setattr(_Search, "leave", hasty)
+
+
+@breaks(28)
+@breaks(29)
+def the_cache_does_not_follow_its_hypothesis(patch: Patch) -> None:
+    reorder = DecodeState.reorder
+
+    def keep_places(self: DecodeState, rows: Tensor, sources: Tensor | None = None) -> None:
+        rows = rows if sources is not None else torch.arange(len(rows))
+        reorder(self, rows, sources)
+
+    patch.setattr(DecodeState, "reorder", keep_places)
+
+
+@breaks(28)
+def every_hypothesis_of_a_source_begins_alive(patch: Patch) -> None:
+    whole = _Search.__init__
+
+    def doubled(self: _Search, *args, **options) -> None:
+        whole(self, *args, **options)
+        self.total.zero_()
+
+    patch.setattr(_Search, "__init__", doubled)
+
+
+@breaks(28)
+def an_end_goes_on(patch: Patch) -> None:
+    add = _Search._add
+
+    def twice(self: _Search, row: int, w: int, logprob: float, ids: list[int], *, finished: bool) -> None:
+        add(self, row, w, logprob, [*ids, self.eos_id] if finished else ids, finished=finished)
+
+    patch.setattr(_Search, "_add", twice)
+
+
+@breaks(29)
+def padding_of_a_source_is_looked_at(patch: Patch) -> None:
+    draw = Mask.draw
+    patch.setattr(Mask, "draw", lambda self, rows, columns: draw(replace(self, real=None), rows, columns))
+
+
+@breaks(29)
+def who_leaves_takes_the_wrong_source_along(patch: Patch) -> None:
+    reorder = DecodeState.reorder
+
+    def first_ones(self: DecodeState, rows: Tensor, sources: Tensor | None = None) -> None:
+        reorder(self, rows, None if sources is None else torch.arange(len(sources)))
+
+    patch.setattr(DecodeState, "reorder", first_ones)
+
+
+@breaks(29)
+def a_beam_of_one_looks_for_more_after_its_end(patch: Patch) -> None:
+    leave = _Search.leave
+
+    def greedy_no_more(self: _Search) -> Tensor:
+        self.finished = [0] * len(self.finished)
+        return leave(self)
+
+    patch.setattr(_Search, "leave", greedy_no_more)
+
+
+@pytest.mark.parametrize(("number", "fault"), FAULTS, ids=[f"{n}-{fault.__name__}" for n, fault in FAULTS])
+def test_law_fails(number: int, fault: Callable[[Patch], None], model_: Model, monkeypatch: Patch) -> None:
+    assert LAWS[number](model_).outcome == "pass"
+    fault(monkeypatch)
+    verdict = LAWS[number](model_)
+    assert verdict.outcome == "fail", verdict
+
+
+def test_every_law_has_a_fault() -> None:
+    assert {number for number, _ in FAULTS} == set(NUMBERS)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_an_encoder_does_not_search(number: int, build) -> None:
+    assert LAWS[number](build("encoder", "rope")).outcome == "not applicable"
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("case", [("decoder", "alibi", "bert"), ("both", "relative", "chapter")])
+def test_law_holds_to_the_last_digits(number: int, case: tuple[str, ...], build) -> None:
+    verdict = LAWS[number](build(*case).double())
+    assert verdict.outcome == "pass" and verdict.measured <= 1e-9, verdict
+
+
+def test_the_trials_see_ends_and_cuts_of_many_lengths(build) -> None:
+    """Else the laws would hold of nothing."""
+    found: list[Hypothesis] = []
+    for scheme in ("none", "learned", "rope"):
+        trial = Trial(build("both", scheme, "bert"), 0)
+        found += [one for best in decoding.search(trial, decoding.draw(trial)) for one in best]
+    assert len({one.length for one in found if one.finished}) >= 3
+    assert any(not one.finished for one in found)
+
+
+@pytest.fixture(scope="module")
+def model_(build) -> Model:
+    """Both stacks: sources of different lengths to be disturbed by, and hypotheses to be confused."""
+    return build("both", "rope", "llama")
