@@ -1,10 +1,13 @@
-"""What every test has: fixed seeds, two threads, and the way to real data and small real models."""
+"""What every test has: fixed seeds, two threads, the way to real data and small real models, and one trained model."""
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -34,6 +37,62 @@ def data_dir() -> Callable[[str], Path]:
 def model_dir() -> Callable[[str], Path]:
     """`model_dir("stories260k")` is the folder of that small trained model; absent, as `data_dir`."""
     return lambda name: _shared("models", "REGARD_MODELS", name)
+
+
+TINY = (
+    "tokenizer.vocab_size=600 model.d_model=32 model.n_heads=2 model.d_ff=64 model.n_encoder_layers=1 "
+    "model.n_decoder_layers=1 model.dropout=0.1 batch.tokens=1000 schedule.warmup=5 loop.steps=40 "
+    "loop.evaluate_every=20"
+)
+"""A translator of a few seconds: it has learned little, but differs from what is random."""
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """For many small products: two threads that wait for each other are slower than one when the cores are busy."""
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(2)
+
+
+@pytest.fixture(scope="session")
+def workplace(data_dir: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with train, dev and test (.en, .de: 400, 40 and 20 pairs of Multi30k) and `run`, a model of them.
+
+    It was trained once, by the real command in its own process. The cache of measured speeds is in it too.
+    """
+    folder, source = tmp_path_factory.mktemp("workplace"), data_dir("multi30k")
+    for name, theirs, count in (("train", "train", 400), ("dev", "val", 40), ("test", "test_2016_flickr", 20)):
+        for code in ("en", "de"):
+            text = gzip.decompress((source / f"{theirs}.{code}.gz").read_bytes())
+            (folder / f"{name}.{code}").write_bytes(b"".join(text.splitlines(keepends=True)[:count]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        words = "train translation train.en train.de --dev dev.en dev.de --out run --threads 1 --json"
+        changes = [word for change in TINY.split() for word in ("--set", change)]
+        command = [sys.executable, "-m", "regard", *words.split(), *changes]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        (folder / "trained.json").write_text(done.stdout)
+        (folder / "trained.err").write_text(done.stderr)
+        yield folder
+
+
+@pytest.fixture
+def command(
+    workplace: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """`command("info", "run")` runs a verb in the workplace, in this process: exit code, stdout, stderr."""
+    from regard.cli.main import main
+
+    monkeypatch.chdir(workplace)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([*words, "--threads", "1"])
+        return code, *capsys.readouterr()
+
+    return run
 
 
 def _shared(kind: str, variable: str, name: str) -> Path:

@@ -6,6 +6,7 @@ Run as a script, this file is one rank of law 16.
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 from datetime import timedelta
@@ -112,11 +113,12 @@ def dealt(shares: tuple[list[list[int]], ...]) -> list[list[Batch]]:
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, Tensor]]]:
     """By rank and by name of the deal: the gradients, and what was returned beside them."""
     folder = tmp_path_factory.mktemp("ranks")
-    source = str(Path(regard.__file__).parents[1])
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {source!r}); import runpy; sys.argv = sys.argv[1:]; "
-               "runpy.run_path(sys.argv[0], run_name='__main__')", __file__]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(Path(regard.__file__).parents[1])}
     running = [
-        subprocess.Popen([*command, str(rank), str(folder)], stderr=subprocess.PIPE, text=True) for rank in range(2)
+        subprocess.Popen(
+            [sys.executable, __file__, str(rank), str(folder)], env=environment, stderr=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
     ]
     try:
         for process in running:
@@ -158,7 +160,7 @@ def test_law_18_one_supervised_end_for_each_target() -> None:
 
 
 def test_law_19_shifted_by_one_and_no_pad_in_the_loss() -> None:
-    """Target "a b": the decoder is given <s> a b and must say a b </s>; what stands on the padding is nobody's business."""
+    """Target "a b": the decoder is given <s> a b and must say a b </s>; what stands on padding is nobody's business."""
     batch = batch_of([([9], [5, 6]), ([8], [5, 6, 7, 8])])
     assert batch.tgt_in[0, :3].tolist() == [BOS, 5, 6] and batch.tgt_out[0, :3].tolist() == [5, 6, EOS]
     assert batch.count == 8
@@ -190,13 +192,17 @@ def test_law_24_every_pair_once_an_epoch_over_all_ranks(world: int, tokenizer: T
             parts = [pairs_of.batch(step, rank, world) for rank in range(world)]
             rows = [tuple(row[real][:-1].tolist()) for b in parts for row, real in zip(b.src, b.src_real, strict=True)]
             whole = pairs_of.batch(step)
-            assert sorted(rows) == sorted(tuple(s[r][:-1].tolist()) for s, r in zip(whole.src, whole.src_real, strict=True))
+            assert sorted(rows) == sorted(
+                tuple(s[r][:-1].tolist()) for s, r in zip(whole.src, whole.src_real, strict=True)
+            )
             assert sum(part.count for part in parts) == whole.count
             seen += rows
         assert sorted(seen) == expected
 
 
-def test_law_33_evaluation_is_the_same_for_any_batch_size(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_law_33_evaluation_is_the_same_for_any_batch_size(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And is the mean over tokens, not over batches: exp of it is the perplexity, exp(total nll / total tokens)."""
     torch.manual_seed(7)
     config = TransformerConfig(

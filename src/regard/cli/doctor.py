@@ -49,14 +49,16 @@ def run(args: Arguments) -> int:
 def _model(args: Arguments, path: Path) -> int:
     device = args.apply()
     from regard.api import load
+    from regard.hub.atomic import verify_manifest
     from regard.laws import report_card
 
     loaded = load(path, device=str(device))
+    sums = "every file is as its SHA-256 sum says" if verify_manifest(loaded.path) else "there are no SHA-256 sums"
     card = report_card(loaded.model)
     if args.json:
-        print_json({"model": loaded.path, "files": "as their sums say", "laws": card})
+        print_json({"model": loaded.path, "files": sums, "laws": card})
     else:
-        print(f"{loaded}: every file is as its SHA-256 sum says\n")
+        print(f"{loaded}: {sums}\n")
         table(["law", "", "", ""], [(str(v.number), v.name, v.outcome, v.sentence) for v in card])
     return 1 if any(verdict.outcome == "fail" for verdict in card) else 0
 

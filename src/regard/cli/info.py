@@ -85,6 +85,6 @@ def _flat(values: dict[str, Any], path: str = "") -> list[tuple[str, str]]:
         if isinstance(value, dict):
             rows += _flat(value, f"{path}{name}.")
         else:
-            shown = f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
+            shown = f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)
             rows.append((path + name, shown))
     return rows

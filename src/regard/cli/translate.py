@@ -35,7 +35,7 @@ class Arguments(Common):
 
     echo 'A man rides a bicycle.' | regard translate runs/en-de
 
-    With --n-best N a line is `number ||| translation ||| score`, N of them for each line in, the lines numbered from 0.
+    With --n-best N a line is `number ||| translation ||| score`, up to N for each line in; lines are numbered from 0.
     """
 
     model: Annotated[Positional[Path], arg(metavar="MODEL")]

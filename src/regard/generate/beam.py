@@ -4,9 +4,11 @@ The score of a hypothesis is defined once, here (laws, 26):
 
     score(y) = sum_t log p(y_t | y_<t, x)  /  length ** alpha        length = generated tokens, </s> included
 
-The search of a source ends when W of its hypotheses have finished, as is usual; what is unusual: also as soon as no
-living one can still beat the finished, even if every further token had probability 1, and so that never changes the
-result. Hypotheses of one source share its memory (they are more queries of it); sources that are done leave the batch.
+What is unusual: the search of a source ends only when no living hypothesis can still beat its finished ones, even if
+every further token had probability 1, so ending early never changes the result. (To end with the W-th finished one, as
+is usual, would let a confident model's unlikely short outputs, which nothing else crowds out of the W best, shut out
+its likely long one.) A beam of 1 has nothing to compare and ends with its first end. Hypotheses of one source share its
+memory (they are more queries of it), and sources that are done leave the batch.
 What it does not know: text, tasks, files.
 
 Shapes: N sources, W beam, V vocabulary, t tokens so far.
@@ -97,7 +99,6 @@ class _Search:
         self.total[:, 0] = 0  # at the start all W rows of a source are the same hypothesis
         self.ids = torch.empty(self.n, beam, 0, dtype=torch.long, device=device)
         self.done: list[list[Hypothesis]] = [[] for _ in range(self.n)]
-        self.finished = [0] * self.n  # how many ended, kept or not
 
     def advance(self, log_p: Tensor) -> tuple[Tensor, Tensor]:
         """Extend by one token. Returns the state rows to go on from and their new tokens, (N, W) each."""
@@ -117,7 +118,6 @@ class _Search:
 
     def _finish(self, ends: Tensor, ending: Tensor) -> None:
         for row, w in ends.nonzero().tolist():
-            self.finished[self.source[row]] += 1
             self._add(row, w, float(ending[row, w]), self.ids[row, w].tolist(), finished=True)
 
     def _add(self, row: int, w: int, logprob: float, ids: list[int], *, finished: bool) -> None:
@@ -136,8 +136,7 @@ class _Search:
             mine = self.done[self.source[row]]
             # log p only falls, and at best nothing is added up to the greatest length.
             attainable = living[row] / max(self.t, limits[row]) ** self.alpha
-            settled = self.finished[self.source[row]] >= self.beam
-            settled = settled or (len(mine) == self.keep and mine[-1].score >= attainable)
+            settled = len(mine) == self.keep and (self.beam == 1 or mine[-1].score >= attainable)
             if at_limit[row] and not settled:
                 for w in range(self.beam):
                     if self.total[row, w] > -torch.inf:

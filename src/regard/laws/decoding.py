@@ -60,7 +60,14 @@ def search(
     state = trial.start(*_sources(trial, given, rows), capacity=max(LIMITS))
     limits = torch.tensor(LIMITS, device=trial.model.device)[list(rows)]
     return beam_search(
-        trial.model, state, given.first[list(rows)], eos_id=given.end, limits=limits, beam=beam, n_best=beam, alpha=alpha
+        trial.model,
+        state,
+        given.first[list(rows)],
+        eos_id=given.end,
+        limits=limits,
+        beam=beam,
+        n_best=beam,
+        alpha=alpha,
     )
 
 
@@ -118,7 +125,7 @@ def brute_force(trial: Trial) -> Iterator[float]:
 def every_output(
     trial: Trial, first: Tensor, source: Tensor | None, letters: list[int], end: int
 ) -> tuple[Tensor, Tensor]:
-    """log p of the first 1..STEPS letters of every word, and of ending in place of the last of them; (81, STEPS) each."""
+    """log p of the first 1..STEPS letters of every word, and of an end in place of the last; (81, STEPS) each."""
     words = torch.tensor(list(itertools.product(letters, repeat=STEPS)), device=first.device)  # (81, STEPS)
     told = torch.cat([first.expand(len(words), 1), words[:, :-1]], 1)
     log_p = trial.decoded(told, trial.start(source)).log_softmax(-1)  # (81, STEPS, V)
@@ -158,9 +165,9 @@ def alone(trial: Trial) -> Iterator[float]:
     if not leads.min() >= MARGIN:
         raise Undecided("two tokens are almost equally likely at some step")
     end = int(said[0, 1])  # and an alpha that would prefer whatever went on after it
-    for row, (best,) in enumerate(search(trial, replace(given, end=end), beam=1, alpha=2.0)):
+    for row, (one,) in enumerate(search(trial, replace(given, end=end), beam=1, alpha=2.0)):
         tokens = said[row, : LIMITS[row]].tolist()
-        if best.ids != tuple(itertools.takewhile(lambda token: token != end, tokens)):
+        if one.ids != tuple(itertools.takewhile(lambda token: token != end, tokens)):
             raise Broken("a beam of 1 is not greedy")
 
 

@@ -43,7 +43,7 @@ class BatchRecipe:
     """Tokens a step, padding included, on the longer side."""
     accumulate: int = 1
     """Micro-batches that a step's batch is cut into, to save memory."""
-    multiple: int = 4
+    multiple: int = 1
     """Lengths are padded to a multiple of this."""
     max_len: int = 256
     """Longer examples are left out, and counted."""

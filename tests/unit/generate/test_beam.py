@@ -1,6 +1,6 @@
-"""Beam search against one written with lists and no haste, and against every output there is, over a toy language model.
+"""Beam search against one written with lists and no haste, and against every output there is, on a toy.
 
-The toy says of each prefix over V symbols whatever a random table says, so that nothing but the search is on trial.
+The toy says of each prefix over V symbols whatever a random table says: nothing but the search is on trial.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ids = tuple[int, ...]
 
 
 class Toy:
-    """A language model over 4 symbols, and its own state: row n's logits are a function of its source and its prefix."""
+    """A language model over 4 symbols, and its own state: logits are a function of source and prefix."""
 
     def __init__(self, seed: int, sources: int = 1, vocabulary: int = 4, longest: int = 6, size: float = 1.0) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -64,7 +64,9 @@ def search(toy: Toy, limits: Sequence[int], **options) -> list[list[Hypothesis]]
     return beam_search(toy, toy, first, eos_id=EOS, limits=torch.tensor(limits), **options)
 
 
-def plainly(toy: Toy, source: int, limit: int, beam: int, alpha: float, banned: Ids = ()) -> list[tuple[float, Ids, bool]]:
+def plainly(
+    toy: Toy, source: int, limit: int, beam: int, alpha: float, banned: Ids = ()
+) -> list[tuple[float, Ids, bool]]:
     """The same search as the definition has it: (score, ids, finished), best first; it never ends early."""
     living: list[tuple[float, Ids]] = [(0.0, ())]
     done: list[tuple[float, Ids, bool]] = []
@@ -78,7 +80,7 @@ def plainly(toy: Toy, source: int, limit: int, beam: int, alpha: float, banned: 
         options.sort(reverse=True)
         done += [(total / length**alpha, ids[:-1], True) for total, ids in options[:beam] if ids[-1] == EOS]
         living = [(total, ids) for total, ids in options if ids[-1] != EOS][:beam]
-        if len(done) >= beam:
+        if beam == 1 and done:
             break
     else:
         done += [(total / limit**alpha, ids, False) for total, ids in living]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -47,7 +48,7 @@ def test_orthogonalise_of_nothing_is_nothing() -> None:
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_muon_moves_as_torch_muon_does(shape: tuple[int, int], weight_decay: float) -> None:
-    """Over five steps with the same gradients; torch orthogonalises in bfloat16, so directions agree to some percent."""
+    """Over five steps with the same gradients; torch orthogonalises in bfloat16, so to a percent or two."""
     begun = torch.randn(shape)
     ours, theirs = nn.Parameter(begun.clone()), nn.Parameter(begun.clone())
     muon = Muon([ours], lr=0.02, momentum=0.9, weight_decay=weight_decay)
@@ -140,8 +141,8 @@ def test_a_schedule_warms_up_to_its_peak_and_then_only_falls(kind, warmup: int, 
     factors = [lr_factor(step, schedule, total) for step in range(total)]
     top = max(0, warmup - 1)
     assert factors[top] == pytest.approx(1.0) and all(0 < factor <= 1 for factor in factors)
-    assert all(a < b for a, b in zip(factors[:top], factors[1 : top + 1], strict=True))
-    assert all(a >= b for a, b in zip(factors[top:], factors[top + 1 :], strict=False))
+    assert all(a < b for a, b in itertools.pairwise(factors[: top + 1]))
+    assert all(a >= b for a, b in itertools.pairwise(factors[top:]))
     assert all(factor == pytest.approx((step + 1) / warmup) for step, factor in enumerate(factors[:warmup]))
 
 
@@ -161,7 +162,9 @@ def test_wsd_stays_at_its_peak_until_the_decay_and_then_falls_evenly() -> None:
 
 def test_inverse_sqrt_falls_as_its_name_says() -> None:
     schedule = ScheduleRecipe(kind="inverse_sqrt", warmup=100)
-    assert [lr_factor(100 * n * n - 1, schedule, None) for n in (1, 2, 3, 10)] == pytest.approx([1, 1 / 2, 1 / 3, 1 / 10])
+    assert [lr_factor(100 * n * n - 1, schedule, None) for n in (1, 2, 3, 10)] == pytest.approx(
+        [1, 1 / 2, 1 / 3, 1 / 10]
+    )
 
 
 @pytest.mark.parametrize("kind", ["wsd", "cosine"])
