@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import regard
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 SRC = CHECKOUT / "src" / "regard"
@@ -161,3 +164,10 @@ def test_the_extra_all_is_every_extra_for_users() -> None:
         "optional-dependencies"
     ]
     assert extras["all"] == [f"regard[{','.join(sorted(extras.keys() - {'all', 'bench', 'dev'}))}]"]
+
+
+def test_the_face_is_the_documented_one() -> None:
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    section = readme.split("## The Python face\n")[1].split("\n## ")[0]
+    documented = re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE)
+    assert sorted(documented) == sorted(regard.__all__)

@@ -152,18 +152,24 @@ class Loaded:
     def score(self, source: Sequence[str], target: Sequence[str]) -> list[float]:
         """log p(target | source) of each pair by teacher forcing: natural logarithm, the end of the target included.
 
-        Nothing is left out: a pair may be as long as the model's positions can express.
+        Nothing is left out, since a score of half a text would be no score of it.
 
         Raises:
             TypeError: one string in place of a list.
-            ConfigError: the lists differ in length, or learned positions end before a text does.
+            ConfigError: the lists differ in length, or a text is longer than the model reads.
         """
         source, target = _texts(source), _texts(target)
         if len(source) != len(target):
             got = f"{len(source):,} sources and {len(target):,} targets"
             raise ConfigError("pairs are needed", expected="as many targets as sources", got=got)
         encode = self.tokenizer.encode_batch
-        return score_pairs(self.model, self.tokenizer, list(zip(encode(source), encode(target), strict=True)))
+        pairs = list(zip(encode(source), encode(target), strict=True))
+        for i, pair in enumerate(pairs):
+            if max(map(len, pair)) > self.longest_source:
+                raise ConfigError("a text is longer than the model reads", where=f"pair {i + 1}",
+                                  expected=f"at most {self.longest_source:,} tokens a side",
+                                  got=f"{len(pair[0]):,} and {len(pair[1]):,}", mend="split it")  # fmt: skip
+        return score_pairs(self.model, self.tokenizer, pairs)
 
     def __repr__(self) -> str:
         source, target = (code or "?" for code in self.languages)

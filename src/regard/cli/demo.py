@@ -14,7 +14,6 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-import regard
 from regard.cli import evaluate, train
 from regard.cli.common import Common
 from regard.cli.console import print_json, table
@@ -76,7 +75,7 @@ def find_data(name: str) -> Path:
     if "REGARD_DATA" in os.environ:
         places = [Path(os.environ["REGARD_DATA"])]
     else:
-        starts = (Path.cwd(), Path(regard.__file__).resolve().parent)
+        starts = (Path.cwd(), Path(__file__).resolve().parent)
         places = [folder / "shared" / "data" for start in starts for folder in (start, *start.parents)]
     for place in places:
         if (place / name).is_dir():

@@ -67,27 +67,36 @@ def run(args: Arguments) -> None:
 
 
 def evaluate(model: Loaded, pairs: Pairs, *, beam: int, quiet: bool) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """The translations of all sources, and name -> {"score", "signature"}: BLEU, chrF; name -> {"score"}: loss (nats a
-    target token, its end included) and perplexity of the references."""
+    """The translations of all sources, and the metrics.
+
+    name -> {"score", "signature"} for BLEU and chrF, {"score"} for the loss on the references (nats a target token,
+    ends included) and its perplexity. Pairs with a side longer than the model reads have no loss, which is told.
+    """
     from regard.api import TOGETHER
     from regard.tasks.metrics import translation_metrics
 
     outputs: list[str] = []
-    left_out = 0
     with progress("translating", len(pairs), quiet=quiet) as advance, warnings.catch_warnings(action="ignore"):
         for start in range(0, len(pairs), TOGETHER):
             found = model.translate(pairs.source[start : start + TOGETHER], beam=beam)
             outputs += [translation.text for translation in found]
-            left_out += sum(translation.left_out > 0 for translation in found)
             advance(len(found), "")
-    if left_out:
-        err_console.print(
-            f"{left_out:,} sources are longer than the {model.longest_source:,} tokens that the model reads"
-        )
-    tokens = sum(len(ids) + 1 for ids in model.tokenizer.encode_batch(pairs.target))
-    loss = -sum(model.score(pairs.source, pairs.target)) / tokens
     metrics = translation_metrics(outputs, pairs.target, model.languages[1])
-    return outputs, metrics | {"loss": {"score": loss}, "perplexity": {"score": math.exp(loss)}}
+    return outputs, metrics | _loss(model, pairs)
+
+
+def _loss(model: Loaded, pairs: Pairs) -> dict[str, dict[str, Any]]:
+    lengths = [list(map(len, model.tokenizer.encode_batch(side))) for side in (pairs.source, pairs.target)]
+    rows = [i for i, both in enumerate(zip(*lengths, strict=True)) if max(both) <= model.longest_source]
+    if left := len(pairs) - len(rows):
+        reads = f"the {model.longest_source:,} tokens that the model reads"
+        err_console.print(
+            f"{left:,} pairs are longer than {reads}: translated from what fits, and left out of the loss"
+        )
+    fitting = pairs.take(rows)
+    tokens = sum(lengths[1][i] + 1 for i in rows)
+    loss = -sum(model.score(fitting.source, fitting.target)) / tokens if rows else math.nan
+    return {"loss": {"score": loss}, "perplexity": {"score": math.exp(loss)}}
 
 
 def show(metrics: dict[str, dict[str, Any]]) -> None:

@@ -95,7 +95,7 @@ def one_length(trial: Trial) -> Iterator[float]:
         for alpha in (0.0, 0.6, 1.0):
             found = [one for best in search(trial, given, alpha=alpha) for one in best]
             if len({one.length for one in found}) < 2:
-                raise Broken("all hypotheses have the same length")
+                raise Undecided("all hypotheses have the same length")
             for one in found:
                 length = len(one.ids) + 1 if one.finished else len(one.ids)
                 yield off(one.score, one_token * length ** (1 - alpha))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from regard.data import Batch, Pairs, TokenBatches, collate, deal
+from regard.errors import NonFiniteError
 from regard.generate import Hypothesis, beam_search
 from regard.model import LMHead, Model
 from regard.tasks.losses import linear_cross_entropy
@@ -146,6 +147,11 @@ def search_translations(
                         bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id).to(model.device)  # fmt: skip
         limits = [min(model.config.max_len, math.ceil(ratio * (len(sources[i]) + 1)) + 10) for i in rows]
         for i, best in zip(rows, _search(model, tokenizer, batch, limits, beam, n_best, alpha), strict=True):
+            if not best:
+                raise NonFiniteError(
+                    "the model gives no finite score to any output", where=f"text {i + 1} of {len(sources)}",
+                    mend="its weights are damaged: see regard doctor MODEL",
+                )  # fmt: skip
             found[i] = best
         start = end
     return found

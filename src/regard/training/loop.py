@@ -21,7 +21,7 @@ from regard.tasks.base import TrainingData
 from regard.training.optim import lr_factor, set_lr
 from regard.training.recipe import Recipe
 from regard.training.state import Progress
-from regard.training.step import TrainStep, add_gradients
+from regard.training.step import TrainStep, add_gradients, rank, world_size
 
 LOOK_FIRST = 20
 """Updates before the clock trusts its own measurement of a step."""
@@ -100,7 +100,7 @@ class Loop:
         progress, recipe = self.progress, self.recipe
         schedule = recipe.schedule if progress.decay is None else replace(recipe.schedule, decay=progress.decay)
         rate = set_lr(self.optimizers, lr_factor(progress.step, schedule, progress.total))
-        batch = self.data.batch(progress.step).to(self.inner.model.device)
+        batch = self.data.batch(progress.step, rank(), world_size()).to(self.inner.model.device)
         micro = batch.split(recipe.batch.accumulate) if recipe.batch.accumulate > 1 else [batch]
         self.inner.train()
         total, count = add_gradients(self.step_module, micro)

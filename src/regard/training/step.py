@@ -48,6 +48,11 @@ def world_size() -> int:
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
+def rank() -> int:
+    """Which of them this process is."""
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
 def add_gradients(step: nn.Module, micro_batches: Sequence[Any]) -> tuple[float, int]:
     """Add to the parameters' .grad the gradient of the mean loss over all micro-batches of all ranks.
 

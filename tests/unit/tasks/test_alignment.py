@@ -12,6 +12,8 @@ from regard.tasks.alignment import align_pairs, score_pairs
 from regard.tasks.translation import search_translations
 from regard.text import Tokenizer
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 TOKENIZER = Tokenizer.train(["abcdefghijklmnop"], kind="chars", vocab_size=40)
 PAIRS = [([6, 7, 8], [9, 10]), ([9] * 11, [7]), ([7], []), ([10, 6, 12, 8], [9, 6, 7, 12, 11, 10]), ([], [6])]
 

@@ -1,0 +1,103 @@
+"""What README.md claims is run, on small files and for a moment in place of minutes; README.zh.md has the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.cli.main import VERBS
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+ENGLISH, CHINESE = ((CHECKOUT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh.md"))
+TINY = "tokenizer.vocab_size=600 model.d_model=32 model.n_heads=2 model.d_ff=64 loop.steps=4 batch.tokens=1000"
+SHORTER = {"--minutes 10": "--minutes 10 " + " ".join(f"--set {change}" for change in TINY.split())}
+"""What is changed in the shell's blocks: the size and the number of updates, nothing else."""
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def home(workplace: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the README speaks of, and with `regard` on the path, where all shell blocks ran."""
+    folder = tmp_path_factory.mktemp("readme")
+    for ours, theirs in (("train", "train"), ("dev", "val"), ("test", "test")):
+        for code in ("en", "de"):
+            shutil.copy(workplace / f"{ours}.{code}", folder / f"{theirs}.{code}")
+    command = folder / "bin" / "regard"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m regard "$@"\n')
+    command.chmod(0o755)
+    script = "\n".join(blocks(ENGLISH, "sh"))
+    for long, short in SHORTER.items():
+        assert long in script
+        script = script.replace(long, short)
+    environment = os.environ | {"PATH": f"{command.parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    words = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    (folder / "stdout").write_text(done.stdout)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_shell_blocks_do_what_is_said(home: Path) -> None:
+    hypotheses = (home / "test.hyp.de").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in (home / "test.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(hypotheses) == len(rows) == 20
+    assert [row["translation"] for row in rows] == hypotheses
+    assert all(row["alternatives"] and row["alignment"] for row in rows)
+    said = (home / "stdout").read_text(encoding="utf-8")
+    assert all(word in said for word in ("plan", "bleu", "perplexity", "d_model", "pass", "self-test", "duplicate"))
+    weights = "checkpoints/final/model.safetensors"
+    once, again = (home / "runs" / run / weights for run in ("en-de", "again"))
+    assert once.read_bytes() == again.read_bytes(), "the recipe is not the run"
+    assert {"recipe.toml", "run.jsonl", "curves.svg"} <= {path.name for path in (home / "runs" / "en-de").iterdir()}
+
+
+@pytest.mark.parametrize("number", range(len(blocks(ENGLISH, "python"))))
+def test_the_python_blocks_run(
+    home: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int
+) -> None:
+    monkeypatch.chdir(home)
+    exec(compile(blocks(ENGLISH, "python")[number], "README.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
+def test_every_verb_is_named_and_every_named_verb_is_there() -> None:
+    named = set(
+        re.findall(r"\bregard ([a-z]+)", "\n".join([*blocks(ENGLISH, "sh"), *re.findall(r"`([^`\n]+)`", ENGLISH)]))
+    )
+    assert named == set(VERBS)
+
+
+def test_every_make_target_is_there() -> None:
+    targets = re.findall(r"^make (\w+)", "\n".join(blocks(ENGLISH, "text")), flags=re.MULTILINE)
+    makefile = (CHECKOUT / "Makefile").read_text(encoding="utf-8")
+    assert targets and all(re.search(rf"^{target}:", makefile, flags=re.MULTILINE) for target in targets)
+
+
+@pytest.mark.parametrize("part", ["sh", "python", "text"])
+def test_the_chinese_readme_has_the_same_blocks(part: str) -> None:
+    def bare(text: str) -> list[str]:
+        return [re.sub(r" +# .*", "", block) for block in blocks(text, part)]
+
+    assert bare(ENGLISH) == bare(CHINESE) != []
+
+
+@pytest.mark.parametrize("part", ["^## ", r"^\| `(\w+)`", r"^\| (\d+)", "TODO-LEAD"])
+def test_the_chinese_readme_has_the_same_parts(part: str) -> None:
+    assert re.findall(part, ENGLISH, flags=re.MULTILINE) == re.findall(part, CHINESE, flags=re.MULTILINE)
+
+
+def test_links_lead_somewhere() -> None:
+    for text in (ENGLISH, CHINESE):
+        for target in re.findall(r"\]\(([^)#]+)\)", text):
+            assert (CHECKOUT / target).exists(), target
