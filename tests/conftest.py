@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as the command does; read when torch is loaded
+
 import numpy as np
 import pytest
 import torch

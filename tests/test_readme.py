@@ -16,7 +16,7 @@ from regard.cli.main import VERBS
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 ENGLISH, CHINESE = ((CHECKOUT / name).read_text(encoding="utf-8") for name in ("README.md", "README.zh.md"))
-TINY = "tokenizer.vocab_size=600 model.d_model=32 model.n_heads=2 model.d_ff=64 loop.steps=4 batch.tokens=1000"
+TINY = "tokenizer.vocab_size=600 model.d_model=32 model.n_heads=2 model.d_ff=64 loop.steps=20 batch.tokens=500"
 SHORTER = {"--minutes 10": "--minutes 10 " + " ".join(f"--set {change}" for change in TINY.split())}
 """What is changed in the shell's blocks: the size and the number of updates, nothing else."""
 

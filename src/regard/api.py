@@ -28,6 +28,7 @@ from regard.errors import CheckpointError, ConfigError
 from regard.generate import Hypothesis
 from regard.hub.folder import load_model
 from regard.model import Model
+from regard.runtime import keep_freed_memory
 from regard.tasks.alignment import align_pairs, score_pairs
 from regard.tasks.translation import search_translations
 from regard.text import Tokenizer
@@ -190,6 +191,7 @@ def load(path: TextPath, *, device: str | None = None, threads: int | None = Non
     if threads is not None:
         machine.set_threads(threads)
     where = machine.pick_device(device)
+    keep_freed_memory()
     folder = load_model(path)
     if folder.about.get("task") != "translation":
         raise CheckpointError("a model of a task that this regard does not know", where=folder.path / "config.json",
@@ -240,12 +242,14 @@ def train(
         raise ConfigError("unknown task", where="task", expected="translation", got=task)
     changes = list(_assignments(recipe))
     if resume:
-        chosen = resumed(Path(out), changes)
+        chosen, corpus = resumed(Path(out), changes), None
     else:
         files, dev = ([str(path) for path in pair if path] for pair in ((source, target), (dev_source, dev_target)))
         base = Recipe(data=DataRecipe(train=tuple(files), dev=tuple(dev)))
-        chosen = planned(base, changes, minutes=minutes, device=where).recipe
-    return carry_out(chosen, Path(out), device=where, reporter=reporter or _Lines(), resume=resume, began=began)
+        plan = planned(base, changes, minutes=minutes, device=where)
+        chosen, corpus = plan.recipe, plan.corpus
+    return carry_out(chosen, Path(out), device=where, reporter=reporter or _Lines(), resume=resume, began=began,
+                     corpus=corpus)  # fmt: skip
 
 
 def _assignments(tree: Mapping[str, Any], path: str = "") -> Iterable[str]:

@@ -21,7 +21,7 @@ def run(args: Arguments) -> None:
     device = args.apply()
     plan = make_plan(args, device)
     if args.json:
-        print_json({name: value for name, value in vars(plan).items() if name != "sentences"})
+        print_json({name: value for name, value in vars(plan).items() if name not in ("sentences", "corpus")})
         return
     rows = [
         ("parameters", f"{plan.parameters:,}"),

@@ -82,6 +82,8 @@ class Screen:
             best = "" if event.better else f", not better than {progress.best:.3f} at update {progress.best_step:,}"
             self.say(f"update {event.step:,}: development loss {self.dev:.3f}{best}")
         elif isinstance(event, EndEvent):
+            if self.bar:
+                self.bar.stop()  # what follows, scoring and saving, is not training
             self.say(f"{event.reason}: {progress.step:,} updates in {duration(seconds)}")
 
     def _step(self, loss: float, progress: RunProgress, seconds: float, seconds_left: float | None) -> None:

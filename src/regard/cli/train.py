@@ -96,7 +96,8 @@ def train_and_tell(args: Arguments) -> tuple[Result, dict[str, Any]]:
         screen.plan(plan)
     recipe = plan.recipe if plan else _resumed(args)
     with screen:
-        result = train(recipe, args.out, device=device, reporter=screen, resume=args.resume, began=began)
+        result = train(recipe, args.out, device=device, reporter=screen, resume=args.resume, began=began,
+                       corpus=plan.corpus if plan else None)  # fmt: skip
     return result, {
         "task": result.recipe.task, "model": result.folder, "reason": result.reason,
         "steps": result.recipe.loop.steps, "seconds": round(time.monotonic() - began, 1),

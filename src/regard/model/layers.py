@@ -126,7 +126,9 @@ class Block(nn.Module):
         """x (B, T, D) -> (B, T, D)."""
         x = self.residual(see(self, "resid_in", x), self.self_attn_norm, partial(self.look_around, where, cache))
         if memory is not None and memory_mask is not None and self.cross_attn_norm is not None:
-            x = self.residual(see(self, "resid_cross", x), self.cross_attn_norm, partial(self.look_at_source, memory, memory_mask))
+            x = self.residual(
+                see(self, "resid_cross", x), self.cross_attn_norm, partial(self.look_at_source, memory, memory_mask)
+            )
         return see(self, "resid_out", self.residual(see(self, "resid_mid", x), self.ffn_norm, self.ffn))
 
     def look_around(self, where: Where, cache: KVCache | None, h: Tensor) -> Tensor:

@@ -31,7 +31,9 @@ def orthogonalise(matrices: Tensor, rounds: int = 5) -> Tensor:
     x = x / (x.flatten(1).norm(dim=1)[:, None, None] + 1e-7)
     for _ in range(rounds):
         gram = torch.bmm(x, x.mT)  # (n, A, A) with A <= B
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+        polynomial = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        polynomial.diagonal(dim1=1, dim2=2).add_(a)
+        x = torch.bmm(polynomial, x)  # (a I + b G + c G^2) X
     return x.mT if tall else x
 
 

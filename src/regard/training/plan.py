@@ -9,7 +9,7 @@ What it does not know: how to train.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -32,6 +32,8 @@ class Plan:
     """What was decided, and what it should cost."""
 
     recipe: Recipe
+    corpus: Corpus
+    """What was read to make the plan; a run of it need not read it again."""
     parameters: int
     memory_bytes: int
     """Weights, gradients, optimizer state and the largest batch's activations, roughly."""
@@ -64,8 +66,7 @@ def training_flops(config: TransformerConfig) -> tuple[float, float]:
 
 def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.device, speeds: Speeds) -> Plan:
     """Fill in what `base` leaves open for a run of so many minutes; what `base.model` already says is kept."""
-    dtype = best_dtype(speeds)
-    name = str(dtype).removeprefix("torch.")
+    name: Literal["float32", "bfloat16"] = "bfloat16" if best_dtype(speeds) is torch.bfloat16 else "float32"
     rate = UTILISATION * speeds.matmul_flops[name]
     source, target = (sum(map(len, side)) / CHARACTERS_A_TOKEN for side in (corpus.train.source, corpus.train.target))
     seconds = 60 * minutes * 0.85  # reading, the tokenizer, evaluations and the end take the rest
@@ -74,8 +75,9 @@ def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.d
     fitting = [s for s in sizes if s.tokens >= 0.5 * s.block_weights and s.block_weights <= 4 * max(target, 2e5)]
     size = fitting[-1] if fitting else sizes[0]
     epochs = size.tokens / target
-    batch = int(min(16_000, max(500, size.tokens / 1_200)))
+    batch = int(min(16_000, max(800, size.tokens / 900)))
     tree = {**size.axes, "dropout": _dropout(epochs), **base.model}
+    tree.setdefault("embed_scale", tree["d_model"] ** 0.5)
     recipe = replace(
         base,
         model=tree,
@@ -100,7 +102,7 @@ def estimate(recipe: Recipe, corpus: Corpus, *, rate: float, tokens: float | Non
     activations = 4 * recipe.batch.tokens / max(1, recipe.batch.accumulate) * config.d_model * 16
     activations *= config.n_encoder_layers + config.n_decoder_layers
     return Plan(
-        recipe=recipe, parameters=parameters, memory_bytes=int(parameters * 16 + activations),
+        recipe=recipe, corpus=corpus, parameters=parameters, memory_bytes=int(parameters * 16 + activations),
         tokens_per_epoch=int(target), flops_per_token=flops, tokens_per_second=rate / flops, steps=steps,
         minutes=seconds / 60 if minutes is None else minutes,
         sentences=(
@@ -124,7 +126,7 @@ class _Size:
         axes = {
             "d_model": width, "n_heads": max(2, width // 32) if width < 512 else width // 64,
             "d_ff": width * (4 if width >= 256 else 2), "n_encoder_layers": layers, "n_decoder_layers": layers,
-            "embed_scale": width**0.5, "norm_order": "pre", "max_len": 256,
+            "norm_order": "pre", "max_len": 256,
         }  # fmt: skip
         config = build(TransformerConfig, {**axes, "vocab_size": vocabulary}, where="plan")
         source, target = training_flops(config)

@@ -57,7 +57,7 @@ class OptimRecipe:
     """muon: Muon on the matrices of the blocks, AdamW on the rest; adamw: AdamW on all."""
     lr: float = 3e-3
     """AdamW's peak rate."""
-    matrix_lr: float = 1e-2
+    matrix_lr: float = 5e-3
     """Muon's peak rate."""
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = 1e-9

@@ -16,10 +16,10 @@ import torch
 from regard.config import build, override, to_tree
 from regard.errors import ConfigError
 from regard.machine import speeds
-from regard.tasks.pairs import Corpus, read_corpus
+from regard.tasks.pairs import Corpus
 from regard.training.plan import UTILISATION, Plan, estimate, plan_recipe
 from regard.training.recipe import Recipe
-from regard.training.run import read_recipe
+from regard.training.run import read_data, read_recipe
 
 
 def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: torch.device) -> Plan:
@@ -33,14 +33,14 @@ def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: tor
         DataError: the data is bad.
     """
     base = changed(base, changes)
-    corpus = _read(base)
+    corpus = read_data(base)
     plan = plan_recipe(base, corpus, minutes=minutes, device=device, speeds=speeds(device))
     return _cost(changed(plan.recipe, changes), corpus, device)
 
 
 def cost(recipe: Recipe, device: torch.device) -> Plan:
     """What carrying out a recipe should take on this machine; raises as `planned`."""
-    return _cost(recipe, _read(recipe), device)
+    return _cost(recipe, read_data(recipe), device)
 
 
 def resumed(out: Path, changes: Sequence[str]) -> Recipe:
@@ -62,13 +62,6 @@ def changed(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     if "loop.steps" in names and "loop.minutes" not in names:
         return replace(new, loop=replace(new.loop, minutes=None))
     return new
-
-
-def _read(recipe: Recipe) -> Corpus:
-    data = recipe.data
-    return read_corpus(
-        data.train, data.dev, columns=data.columns, languages=data.languages, skip_bad=data.skip_bad, seed=recipe.seed
-    )
 
 
 def _cost(recipe: Recipe, corpus: Corpus, device: torch.device) -> Plan:

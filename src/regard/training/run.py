@@ -70,12 +70,14 @@ class Run:
     """One sitting of a run: put together from a recipe, a folder and a device, then driven to its end by `finish`."""
 
     def __init__(
-        self, recipe: Recipe, out: Path, *, resume: bool, began: float, device: torch.device, reporter: Reporter
-    ) -> None:
+        self, recipe: Recipe, out: Path, *, resume: bool, began: float, device: torch.device, reporter: Reporter,
+        corpus: Corpus | None = None,
+    ) -> None:  # fmt: skip
         self.recipe, self.out, self.began, self.reporter = recipe, out, began, reporter
         self.log, self.guard, self.look_seconds = RunLog(out), Guard(), 0.0
         self._refuse_mixing(resume)
-        corpus = self._read()
+        corpus = read_data(recipe) if corpus is None else corpus
+        self._tell(corpus)
         latest = self._latest() if resume else None
         self.tokenizer = Tokenizer.load(latest) if latest else self._train_tokenizer(corpus)
         self.corpus, self.data = corpus, self._encode(corpus)
@@ -127,14 +129,10 @@ class Run:
             raise ConfigError("there is no run to go on with", where=self.out, expected="a checkpoint",
                               mend="leave out --resume")  # fmt: skip
 
-    def _read(self) -> Corpus:
-        data = self.recipe.data
-        corpus = read_corpus(data.train, data.dev, columns=data.columns, languages=data.languages,
-                             skip_bad=data.skip_bad, seed=self.recipe.seed)  # fmt: skip
+    def _tell(self, corpus: Corpus) -> None:
         self.reporter.show(corpus.findings)
         if corpus.held_out:
             self.reporter.say(f"{len(corpus.dev):,} pairs are held out for development (no --dev was given)")
-        return corpus
 
     def _train_tokenizer(self, corpus: Corpus) -> Tokenizer:
         kind, size = self.recipe.tokenizer.kind, self.recipe.tokenizer.vocab_size
@@ -168,7 +166,7 @@ class Run:
         """Seconds for updates: the budget, less what looking and saving at the end will take."""
         assert self.recipe.loop.minutes is not None
         budget = 60 * self.recipe.loop.minutes
-        return budget - (time.monotonic() - self.began) - 0.03 * budget - 2 * self.look_seconds
+        return budget - (time.monotonic() - self.began) - 2 - 0.01 * budget - 1.5 * self.look_seconds
 
     # ------------------------------------------------------------------ during
 
@@ -286,13 +284,14 @@ class Run:
 
 def train(
     recipe: Recipe, out: Path, *, device: torch.device, reporter: Reporter, resume: bool = False,
-    began: float | None = None,
+    began: float | None = None, corpus: Corpus | None = None,
 ) -> Result:  # fmt: skip
     """Carry out a recipe in the folder `out`.
 
     Args:
         resume: go on from the last checkpoint in `out`.
         began: time.monotonic() when the command was typed; the minutes count from there.
+        corpus: what `read_data` of this recipe gave, when that is at hand.
 
     Raises:
         ConfigError, DataError, CheckpointError, NonFiniteError: as their names say.
@@ -302,8 +301,16 @@ def train(
     use_measured_kernels(device)
     with lock_folder(out):
         run = Run(recipe, out, resume=resume, began=time.monotonic() if began is None else began, device=device,
-                  reporter=reporter)  # fmt: skip
+                  reporter=reporter, corpus=corpus)  # fmt: skip
         return run.finish()
+
+
+def read_data(recipe: Recipe) -> Corpus:
+    """The pairs that a recipe names, read, checked and cleaned; raises DataError."""
+    data = recipe.data
+    return read_corpus(
+        data.train, data.dev, columns=data.columns, languages=data.languages, skip_bad=data.skip_bad, seed=recipe.seed
+    )
 
 
 def read_recipe(path: Path) -> Recipe:
