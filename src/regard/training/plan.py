@@ -21,9 +21,10 @@ from regard.training.recipe import Recipe
 
 CHARACTERS_A_TOKEN = 3.9
 """Of BPE with some thousand pieces on European text (Multi30k en-de at 4,000: 3.9); unspaced scripts have fewer."""
-UTILISATION = 0.5
-"""The share of the matrix-product peak that training small models reaches (bench/training.py)."""
-LADDER = ((64, 2), (128, 4), (192, 4), (256, 5), (384, 6), (512, 6), (768, 8))
+UTILISATION = 0.27
+"""The share of the matrix-product peak that a whole run of a small model reaches, Muon and looks included: `train`
+prints it at its end (0.23 to 0.3 on 2 cores with AVX2)."""
+LADDER = ((64, 2), (96, 3), (128, 3), (128, 4), (192, 4), (256, 5), (384, 6), (512, 6), (768, 8))
 """Widths and layers on each side; heads of 32 to 64, d_ff = 4 d_model from 256 on, 2 d_model below."""
 
 
@@ -75,7 +76,8 @@ def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.d
     fitting = [s for s in sizes if s.tokens >= 0.5 * s.block_weights and s.block_weights <= 4 * max(target, 2e5)]
     size = fitting[-1] if fitting else sizes[0]
     epochs = size.tokens / target
-    batch = int(min(16_000, max(800, size.tokens / 900)))
+    batch = int(min(16_000, max(900, size.tokens / 900)))
+    updates = size.tokens / batch
     tree = {**size.axes, "dropout": _dropout(epochs), **base.model}
     tree.setdefault("embed_scale", tree["d_model"] ** 0.5)
     recipe = replace(
@@ -83,7 +85,8 @@ def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.d
         model=tree,
         tokenizer=replace(base.tokenizer, vocab_size=_vocabulary(target)),
         batch=replace(base.batch, tokens=batch),
-        loop=replace(base.loop, minutes=minutes, dtype=name, evaluate_every=max(20, int(size.tokens / batch / 8))),
+        schedule=replace(base.schedule, warmup=int(min(1_000, max(20, updates / 16)))),
+        loop=replace(base.loop, minutes=minutes, dtype=name, evaluate_every=max(20, int(updates / 6))),
     )
     return estimate(recipe, corpus, rate=rate, tokens=size.tokens, minutes=minutes)
 
