@@ -18,7 +18,7 @@ import regard
 from regard.model import watch
 from regard.tasks.translation import TranslationTask, collate
 
-SENTENCE = "A man in a blue shirt is standing on a ladder cleaning a window."
+SENTENCE = "A woman with a red umbrella is walking two dogs in the park."
 HERE = Path(__file__).parent
 
 

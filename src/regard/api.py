@@ -177,12 +177,15 @@ class Loaded:
         return f"<{self.task} {source} to {target}, {self.model.config.n_parameters:,} parameters, {self.path}>"
 
 
-def load(path: TextPath, *, device: str | None = None, threads: int | None = None) -> Loaded:
+def load(
+    path: TextPath, *, device: str | None = None, threads: int | None = None, allow_nonfinite: bool = False
+) -> Loaded:
     """Open a model folder, or a run folder, whose best checkpoint it takes.
 
     Args:
         device: "cpu", "cuda", "cuda:1", "mps"; None: the quickest there is.
         threads: to compute with, in the whole process; None leaves it as it is.
+        allow_nonfinite: open a model although it holds NaN or infinite weights.
 
     Raises:
         CheckpointError: the folder is missing, damaged, of another task, or its parts do not fit one another.
@@ -192,7 +195,7 @@ def load(path: TextPath, *, device: str | None = None, threads: int | None = Non
         machine.set_threads(threads)
     where = machine.pick_device(device)
     keep_freed_memory()
-    folder = load_model(path)
+    folder = load_model(path, allow_nonfinite=allow_nonfinite)
     if folder.about.get("task") != "translation":
         raise CheckpointError("a model of a task that this regard does not know", where=folder.path / "config.json",
                               expected='"task": "translation"', got=folder.about.get("task"))  # fmt: skip

@@ -32,6 +32,8 @@ class Arguments(Common):
 
     what: Annotated[Positional[tuple[Path, ...]], arg(metavar="MODEL | DATA...", help_behavior_hint="")] = ()
     """Nothing, the folder of a model or a run, or the files of pairs."""
+    allow_nonfinite: bool = False
+    """Open a model although it holds NaN or infinite weights."""
     speed: bool = False
     """Also measure how fast products, memory and attention are (about 3 s), and keep the table for training."""
 
@@ -52,7 +54,7 @@ def _model(args: Arguments, path: Path) -> int:
     from regard.hub.atomic import verify_manifest
     from regard.laws import report_card
 
-    loaded = load(path, device=str(device))
+    loaded = load(path, device=str(device), allow_nonfinite=args.allow_nonfinite)
     sums = "every file is as its SHA-256 sum says" if verify_manifest(loaded.path) else "there are no SHA-256 sums"
     card = report_card(loaded.model)
     if args.json:

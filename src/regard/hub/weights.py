@@ -156,7 +156,7 @@ def _refuse_nonfinite(tensors: dict[str, Tensor], path: Path) -> None:
             f"NaN or infinite weights in {len(bad)} of {len(tensors)} tensors",
             where=path,
             got=_table(("tensor", "non-finite", "of"), bad),
-            mend="use an earlier checkpoint; to look at these weights all the same, pass --allow-nonfinite",
+            mend="use an earlier checkpoint; to look at these all the same: regard doctor --allow-nonfinite",
         )
 
 

@@ -82,17 +82,20 @@ class Loop:
             NonFiniteError: a loss or gradient is NaN or infinite; the update was not made.
         """
         progress, recipe = self.progress, self.recipe.loop
-        started, first = time.monotonic(), progress.step
+        started, first, looked = time.monotonic(), progress.step, progress.step
         while progress.total is None or progress.step < progress.total:
             if self.time_left is not None and self._out_of_time(started, first):
                 break
             yield self._update()
             last = progress.step == progress.total
             if last or (progress.step % recipe.evaluate_every == 0):
+                looked = progress.step
                 yield self._look()
                 if recipe.patience and progress.since_best >= recipe.patience:
                     yield EndEvent(f"no better development loss in {recipe.patience} evaluations")
                     return
+        if progress.step != looked and progress.step:
+            yield self._look()  # whatever was reached in time is worth a checkpoint
         done = progress.total is not None and progress.step >= progress.total
         yield EndEvent("all steps are done" if done else "the time is used up")
 

@@ -19,7 +19,7 @@ import torch
 
 from regard.config import build, load_toml, to_toml, to_tree
 from regard.data import Finding
-from regard.errors import CheckpointError, ConfigError, NonFiniteError
+from regard.errors import ConfigError, NonFiniteError, UserError
 from regard.hub.atomic import commit_folder, point, read_pointer, remove_folder, write_text_atomic
 from regard.hub.card import model_card
 from regard.hub.folder import write_model
@@ -225,8 +225,8 @@ class Run:
     def _conclude(self, reason: str, speed: float) -> Result:
         progress, best = self.loop.progress, read_pointer(self.out / "best")
         if best is None:
-            raise CheckpointError("the time was used up before the first checkpoint", where=self.out,
-                                  mend="give it more --minutes")  # fmt: skip
+            raise UserError("the time was used up before the first update", where=self.out,
+                            mend="give it more --minutes")  # fmt: skip
         done = replace(self.recipe, loop=replace(self.recipe.loop, steps=progress.step, minutes=None))
         if progress.decay is not None:
             done = replace(done, schedule=replace(done.schedule, decay=progress.decay))

@@ -33,7 +33,7 @@ def test_every_place_is_offered_under_its_path(model: Model) -> None:
         seen
     )
     assert {f"encoder.layers.0.ffn.{leaf}" for leaf in ("pre", "act", "out")} <= set(seen)
-    assert {f"decoder.layers.0.resid_{leaf}" for leaf in ("in", "mid", "ffn", "out")} <= set(seen)
+    assert {f"decoder.layers.0.resid_{leaf}" for leaf in ("in", "cross", "mid", "out")} <= set(seen)
     assert {"encoder.embed", "decoder.positions", "decoder.norm", "logits"} <= set(seen)
     assert seen["decoder.layers.0.cross_attn.weights"].shape == (1, 2, 6, 4)
     assert seen["decoder.layers.0.self_attn.q"].shape == (1, 2, 6, 8)
