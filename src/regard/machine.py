@@ -198,7 +198,7 @@ Kernel = Literal["fused", "open"]
 Attend = Callable[..., Tensor]
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
-_TOKENS, _HEADS, _WIDTH = 512, 4, 32  # of the attention that is timed: the token count stays, the length varies
+_TOKENS, _HEADS, _WIDTH = 2_048, 4, 32  # of the attention that is timed: a usual batch; the length varies
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def speeds(device: torch.device, *, refresh: bool = False) -> Speeds:
     The cache is `$XDG_CACHE_HOME/regard/speeds-<hash>.json`; one that cannot be read or written is done without.
     A table taken while other programs kept the cores busy may mislead: `regard doctor --speed` takes it anew.
     """
-    facts = [device.type, _cpu_name(), _devices(), torch.__version__, torch.get_num_threads(), LENGTHS]
+    facts = [device.type, _cpu_name(), _devices(), torch.__version__, torch.get_num_threads(), LENGTHS, _TOKENS]
     name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
     file = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard" / f"speeds-{name}.json"
     if not refresh:
