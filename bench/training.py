@@ -56,15 +56,17 @@ def ours(engine: str, size: str) -> tuple[Callable[[object], float], object]:
     import torch
     import torch.nn.functional as F
 
+    from regard.machine import speeds
     from regard.model import TransformerConfig, make_language_model
-    from regard.runtime import keep_freed_memory, use_measured_kernels
+    from regard.runtime import keep_freed_memory, longest_open, open_attention_until
     from regard.tasks.translation import TranslationTask
     from regard.training import TrainStep, add_gradients, make_optimizers
     from regard.training.recipe import OptimRecipe
 
     if "without kept memory" not in engine:
         keep_freed_memory()
-    use_measured_kernels(torch.device("cpu"))
+    cpu, dtype = torch.device("cpu"), torch.bfloat16 if "bf16" in engine else torch.float32
+    open_attention_until(longest_open(speeds(cpu), cpu, dtype))
     width, layers, ffn, heads, _, _ = SIZES[size]
     config = TransformerConfig(
         vocab_size=VOCABULARY, d_model=width, n_heads=heads, d_ff=ffn, n_encoder_layers=layers, n_decoder_layers=layers,
@@ -81,7 +83,6 @@ def ours(engine: str, size: str) -> tuple[Callable[[object], float], object]:
                 return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=0.1)
 
         task = Plain()
-    dtype = torch.bfloat16 if "bf16" in engine else torch.float32
     step = TrainStep(model, task, dtype, compiled="compiled" in engine).train()
     optimizers = make_optimizers(model, OptimRecipe(kind="adamw", lr=1e-4), dtype)
 

@@ -14,7 +14,7 @@ import sys
 
 import torch
 
-from regard.machine import attention_kernel, speeds
+from regard.machine import LENGTHS, Speeds, attention_kernel
 from regard.model import use_kernels
 
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h
@@ -36,7 +36,20 @@ def keep_freed_memory() -> bool:
     return all(mallopt(name, value) == 1 for name, value in settings)
 
 
-def use_measured_kernels(device: torch.device) -> None:
-    """Let attention choose between its two paths by this machine's table: cached, or measured now (2 s)."""
-    table = speeds(device)
-    use_kernels(lambda kind, dtype, keys: attention_kernel(table, torch.device(kind), dtype, keys))
+def longest_open(table: Speeds, device: torch.device, dtype: torch.dtype) -> int:
+    """The greatest measured length up to which open attention is the quicker path on this machine; 0: none is."""
+    longest = 0
+    for length in LENGTHS:
+        if attention_kernel(table, device, dtype, length) == "fused":
+            break
+        longest = length
+    return longest
+
+
+def open_attention_until(keys: int) -> None:
+    """Let attention over at most so many keys take its open path in this process, and longer ones the fused kernel.
+
+    A number, not the table itself: it stands in a run's recipe, so that a run repeated or resumed takes the same paths
+    to the same bits, whatever is measured next time.
+    """
+    use_kernels(lambda kind, dtype, length: "open" if length <= keys else "fused")

@@ -16,6 +16,7 @@ import torch
 from regard.config import build
 from regard.machine import Speeds, best_dtype
 from regard.model import TransformerConfig
+from regard.runtime import longest_open
 from regard.tasks.pairs import Corpus
 from regard.training.recipe import Recipe
 
@@ -86,7 +87,13 @@ def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.d
         tokenizer=replace(base.tokenizer, vocab_size=_vocabulary(target)),
         batch=replace(base.batch, tokens=batch),
         schedule=replace(base.schedule, warmup=int(min(1_000, max(20, updates / 16)))),
-        loop=replace(base.loop, minutes=minutes, dtype=name, evaluate_every=max(20, int(updates / 6))),
+        loop=replace(
+            base.loop,
+            minutes=minutes,
+            dtype=name,
+            evaluate_every=max(20, int(updates / 6)),
+            open_until=longest_open(speeds, device, best_dtype(speeds)),
+        ),
     )
     return estimate(recipe, corpus, rate=rate, tokens=size.tokens, minutes=minutes)
 

@@ -85,6 +85,8 @@ class LoopRecipe:
     minutes: float | None = None
     """Wall clock for the whole command; the steps that fitted in are what the written recipe says."""
     dtype: Literal["float32", "bfloat16"] = "float32"
+    open_until: int = 0
+    """Attention over at most so many keys takes the open path; a plan measures where that is the quicker one."""
     compile: bool = False
     evaluate_every: int = 500
     patience: int = 0

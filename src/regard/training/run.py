@@ -26,7 +26,7 @@ from regard.hub.folder import write_model
 from regard.hub.lock import lock_folder
 from regard.hub.weights import load_strict, read_model_weights
 from regard.model import TransformerConfig, make_language_model
-from regard.runtime import keep_freed_memory, use_measured_kernels
+from regard.runtime import keep_freed_memory, open_attention_until
 from regard.tasks.pairs import Corpus, read_corpus
 from regard.tasks.translation import TranslationData, TranslationTask, bleu_on, length_ratio
 from regard.text import Tokenizer
@@ -298,7 +298,7 @@ def train(
         UserError: another process is writing to `out`, or the disk is full.
     """
     keep_freed_memory()
-    use_measured_kernels(device)
+    open_attention_until(recipe.loop.open_until)
     with lock_folder(out):
         run = Run(recipe, out, resume=resume, began=time.monotonic() if began is None else began, device=device,
                   reporter=reporter, corpus=corpus)  # fmt: skip
