@@ -84,7 +84,7 @@ class Loop:
         progress, recipe = self.progress, self.recipe.loop
         started, first, looked = time.monotonic(), progress.step, progress.step
         while progress.total is None or progress.step < progress.total:
-            if self.time_left is not None and self._out_of_time(started, first):
+            if progress.step == recipe.stop or (self.time_left is not None and self._out_of_time(started, first)):
                 break
             yield self._update()
             last = progress.step == progress.total
@@ -97,7 +97,10 @@ class Loop:
         if progress.step != looked and progress.step:
             yield self._look()  # whatever was reached in time is worth a checkpoint
         done = progress.total is not None and progress.step >= progress.total
-        yield EndEvent("all steps are done" if done else "the time is used up")
+        cut = (
+            f"the time is used up, {progress.step:,} of {progress.total or '?'} updates made: the machine was too busy"
+        )
+        yield EndEvent("all steps are done" if done else "stopped where the recipe says" if recipe.stop else cut)
 
     def _update(self) -> StepEvent:
         progress, recipe = self.progress, self.recipe

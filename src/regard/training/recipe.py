@@ -82,6 +82,8 @@ class LoopRecipe:
     """How long, how precisely, and how often to look."""
 
     steps: int = 10_000
+    stop: int | None = None
+    """End after so many updates although the schedule was for `steps`: where a clock cut a run short."""
     minutes: float | None = None
     """Wall clock for the whole command; the steps that fitted in are what the written recipe says."""
     dtype: Literal["float32", "bfloat16"] = "float32"

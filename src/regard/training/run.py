@@ -227,9 +227,7 @@ class Run:
         if best is None:
             raise UserError("the time was used up before the first update", where=self.out,
                             mend="give it more --minutes")  # fmt: skip
-        done = replace(self.recipe, loop=replace(self.recipe.loop, steps=progress.step, minutes=None))
-        if progress.decay is not None:
-            done = replace(done, schedule=replace(done.schedule, decay=progress.decay))
+        done = self._what_was_done()
         self.recipe = done
         self._write_recipe(done)
         scores = self._best_weights(self.out / "checkpoints" / best)
@@ -242,6 +240,15 @@ class Run:
                       lambda folder: write_model(folder, self.model, self.tokenizer, about, texts))  # fmt: skip
         point(self.out / "best", "final")
         return Result(self.out, done, reason, scores, speed)
+
+    def _what_was_done(self) -> Recipe:
+        """The recipe that repeats this run: its schedule as the clock fixed it, and where the clock cut it short."""
+        progress, recipe = self.loop.progress, self.recipe
+        total = progress.total or progress.step
+        stop = progress.step if progress.step < total else None
+        decay = 0.0 if progress.total is None else progress.decay  # a clock that never decided let no rate decay
+        schedule = recipe.schedule if decay is None else replace(recipe.schedule, decay=decay)
+        return replace(recipe, schedule=schedule, loop=replace(recipe.loop, steps=total, stop=stop, minutes=None))
 
     def _best_weights(self, best: Path) -> dict[str, float]:
         """Leave in the model whichever has the lower development loss: the best checkpoint, or the last ones' mean."""
