@@ -2,8 +2,8 @@
 
 What is unusual: the largest cost of training a small model on a CPU is not arithmetic but the operating system handing
 out, zeroing and taking back the memory of tensors that live for a millisecond. glibc gives every block above 128 KiB
-back to the kernel as soon as it is freed; told to keep it, the same step of a 4+4 layer, width 128 translator takes a
-third less CPU time (bench/training.py --ablate).
+back to the kernel as soon as it is freed; told to keep it, the same step of a 4+4 layer, width 128 translator takes
+much less CPU time (bench/training.py --ablate shows how much here).
 What it does not know: models beyond what `use_kernels` takes.
 """
 

@@ -1,9 +1,9 @@
 """Cross entropy of a projection onto the vocabulary, without ever holding all its logits.
 
 What is unusual: the loss and its gradients are computed together, a few rows at a time, while the logits of those rows
-are still in the processor's cache; a (tokens x vocabulary) tensor never exists. On a CPU that is 1.5 to 3 times faster
-than F.cross_entropy of F.linear (bench/training.py), since memory traffic, not arithmetic, is what a large vocabulary
-costs. Label smoothing costs nothing: the mean logit over the vocabulary is one dot product with the mean row of W.
+are still in the processor's cache; a (tokens x vocabulary) tensor never exists. On a CPU memory traffic, not
+arithmetic, is much of what a large vocabulary costs (`bench/training.py --ablate` compares with F.cross_entropy).
+Label smoothing costs nothing: the mean logit over the vocabulary is one dot product with the mean row of W.
 What it does not know: models, batches, padding (callers pass real tokens only).
 
 Shapes: N tokens, D d_model, V vocabulary.
