@@ -38,8 +38,8 @@ VERBS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (faults.md); `argv` defaults to the words after the program's name."""
     words = sys.argv[1:] if argv is None else list(argv)
-    # Read when torch is loaded. Threads that spin while they wait can make a run several times slower when anything else
-    # wants a core; ones that sleep may cost some percent on a quiet one.
+    # Read when torch is loaded. Threads that spin while they wait can make a run several times slower when anything
+    # else wants a core; ones that sleep may cost some percent on a quiet machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # whatever the locale; a lone surrogate is escaped, as JSON would do

@@ -45,7 +45,8 @@ def make_norm(config: TransformerConfig) -> nn.Module:
 class Dropout(nn.Module):
     """Each element is zeroed with probability p, the others are divided by 1 - p; nothing outside training.
 
-    On a CPU torch draws one random number an element, on one thread (12 ns each, measured on AVX2). Here each byte of a random 64-bit number serves an element, so there p is rounded to a multiple of 1/256.
+    On a CPU torch draws one random number an element, on one thread (12 ns each, measured on AVX2). Here each byte of
+    a random 64-bit number serves an element, so there p is rounded to a multiple of 1/256.
     """
 
     def __init__(self, p: float) -> None:
