@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
+from regard.model.attention import narrow
 from regard.model.cache import CHUNK, DecodeState, KVCache, Step
 from regard.model.config import TransformerConfig
 from regard.model.init import initialise
@@ -45,6 +46,7 @@ class Stack(nn.Module):
 
     def project_memory(self, memory: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Each layer's cross-attention keys and values of the source, (B, S, D) -> 2 x (B, K, S, d) a layer."""
+        memory = narrow(memory)
         return [cast(Block, layer).project_memory(memory) for layer in self.layers]
 
     def forward(

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-CHUNK_ELEMENTS = 2**22
-"""Logits held at a time: 16 MB in float32, half of a last-level cache."""
+CHUNK_BYTES = 2**24
+"""Logits held at a time: about what a last-level cache keeps."""
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -32,25 +32,23 @@ class _LinearCrossEntropy(torch.autograd.Function):
         d_hidden = torch.empty_like(h) if learning else None
         d_weight = torch.zeros_like(weight) if learning else None
         d_bias = torch.zeros_like(bias) if learning and bias is not None else None
+        total = torch.zeros((), dtype=torch.promote_types(compute, torch.float32), device=h.device)
         mean_row = w.mean(0)
         mean_bias = 0.0 if bias is None else bias.mean()
-        total = torch.zeros((), dtype=torch.promote_types(compute, torch.float32), device=h.device)
-        rows = max(16, CHUNK_ELEMENTS // vocab)
+        rows = _chunk(h.size(0), vocab * h.element_size())
         for start in range(0, h.size(0), rows):
-            part, wanted = h[start : start + rows], targets[start : start + rows, None]
-            logits = (part @ w.T).to(total.dtype)  # (rows, V)
+            part = h[start : start + rows]
+            wanted = torch.arange(len(part), device=h.device), targets[start : start + rows]
+            logits = part @ w.T  # (rows, V)
             logits = logits if bias is None else logits.add_(bias)
-            right, average = logits.gather(1, wanted)[:, 0], (part @ mean_row).to(total.dtype) + mean_bias
-            highest = logits.amax(-1)
             p = logits.softmax(-1)
-            log_z = highest - p.amax(-1).log()  # the largest probability never underflows
-            total += (log_z - (1 - smoothing) * right - smoothing * average).sum()
+            right, average = logits[wanted].to(total), (part @ mean_row).to(total) + mean_bias
+            total += (_log_z(logits, p, wanted) - (1 - smoothing) * right - smoothing * average).sum()
             if d_hidden is None or d_weight is None:
                 continue
-            p.scatter_add_(1, wanted, p.new_full(wanted.shape, smoothing - 1))
+            p[wanted] += smoothing - 1
             if d_bias is not None:
                 d_bias += p.sum(0)
-            p = p.to(compute)
             torch.mm(p, w, out=d_hidden[start : start + rows])
             d_weight += p.T @ part
         if d_hidden is not None and d_weight is not None:
@@ -66,6 +64,21 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_weight, d_bias = ctx.gradients
         return d_hidden * upstream, d_weight * upstream, None if d_bias is None else d_bias * upstream, None, None
+
+
+def _chunk(n: int, row_bytes: int) -> int:
+    """Rows at a time, all chunks about alike: few rows cost a product nearly as much as many."""
+    return max(16, -(-n // max(1, -(-n * row_bytes // CHUNK_BYTES))))
+
+
+def _log_z(logits: Tensor, p: Tensor, wanted: tuple[Tensor, Tensor]) -> Tensor:
+    """log sum_v exp(logit_v) of each row, (rows,) in float32 or wider, from the softmax that is there already."""
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    log_p = p[wanted].to(wide).log()
+    if bool(log_p.isfinite().all()):
+        return logits[wanted].to(wide) - log_p
+    # A target so unlikely that its probability underflows; the largest one of a row never does.
+    return logits.amax(-1).to(wide) - p.amax(-1).to(wide).log()
 
 
 def linear_cross_entropy(

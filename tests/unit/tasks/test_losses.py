@@ -24,7 +24,7 @@ CLOSE = {"rtol": 0.0, "atol": 1e-9}
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(losses, "CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr(losses, "CHUNK_BYTES", 1)
 
 
 def problem(n: int, *, d: int = 6, vocab: int = 11, size: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
