@@ -1,4 +1,4 @@
-# make demo: train the demo translator, score it and write its page.     make test: every check, every quick test.
+# make demo: train the demo translator, score it, draw its attention.     make test: every check, every quick test.
 # Both start from a bare machine with Python >= 3.11; choose another with `make test PYTHON=python3.12`.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -8,7 +8,7 @@ SHELL := bash
 PYTHON ?= python3
 install = $(PYTHON) -m venv .venv && .venv/bin/pip install --quiet -c constraints.txt -e
 
-demo: .venv/installed-regard
+demo: .venv/installed-demo
 	.venv/bin/regard demo
 
 test: .venv/installed-dev
@@ -16,8 +16,8 @@ test: .venv/installed-dev
 	scripts/test
 
 # The stamps are written last, so a failed or interrupted install is done again.
-.venv/installed-regard: pyproject.toml constraints.txt
-	$(install) .
+.venv/installed-demo: pyproject.toml constraints.txt
+	$(install) '.[demo]'
 	touch $@
 
 .venv/installed-dev: pyproject.toml constraints.txt

@@ -84,7 +84,7 @@ def ours(engine: str, size: str) -> tuple[Callable[[object], float], object]:
 
         task = Plain()
     step = TrainStep(model, task, dtype, compiled="compiled" in engine).train()
-    optimizers = make_optimizers(model, OptimRecipe(kind="adamw", lr=1e-4), dtype)
+    optimizers = make_optimizers(model, OptimRecipe(kind="adamw", lr=1e-4))
 
     def one(batch: object) -> float:
         loss, count = add_gradients(step, [batch])
@@ -173,8 +173,8 @@ def main() -> None:
             for engine in engines:
                 command = [sys.executable, __file__, "--worker", engine, "--size", size]
                 command += ["--seconds", str(arguments.seconds)]
-                # As the command `regard` does; the peers run with the library's own default.
-                spin = {"GOMP_SPINCOUNT": "300"} if engine.startswith("regard") else {}
+                # As the command `regard` does on a quiet machine; the peers run with the library's own default.
+                spin = {"OMP_WAIT_POLICY": "active"} if engine.startswith("regard") else {}
                 try:
                     run = subprocess.run(
                         command, capture_output=True, text=True, timeout=arguments.patience, env={**os.environ, **spin}

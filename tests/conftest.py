@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as the command does; read when torch is loaded
+os.environ.setdefault("GOMP_SPINCOUNT", "300")  # as the command does; read when torch is loaded
 
 import numpy as np
 import pytest

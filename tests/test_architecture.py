@@ -25,7 +25,7 @@ FLOORS = {
     **dict.fromkeys(("generate",), 3),
     **dict.fromkeys(("tasks", "inspect"), 4),
     **dict.fromkeys(("training",), 5),
-    **dict.fromkeys(("api", "laws"), 6),
+    **dict.fromkeys(("api", "laws", "ledger"), 6),
     **dict.fromkeys(("serve", "lab"), 7),
     **dict.fromkeys(("cli",), 8),
     **dict.fromkeys(

@@ -5,19 +5,17 @@
     regard.train("translation", source="train.en", target="train.de", out="runs/en-de", minutes=10)
 
 What is unusual: nothing raises for odd text. Whatever is typed is plain text (`</s>` too), an empty text has an empty
-translation, and what lies beyond the model's length is left out, said in a warning and counted in the result.
+translation, and a long one is cut where sentences end and put together again.
 What it does not know: the command line. It prints nothing but, in `train`, a line now and then on stderr.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +23,17 @@ from regard import machine
 from regard.config import to_toml
 from regard.data import Finding
 from regard.errors import CheckpointError, ConfigError
-from regard.generate import Hypothesis
 from regard.hub.folder import load_model
 from regard.model import Model
 from regard.runtime import keep_freed_memory
-from regard.tasks.alignment import align_pairs, score_pairs
-from regard.tasks.translation import search_translations
+from regard.tasks.alignment import score_tokens
+from regard.tasks.prefix import source_prefix, target_languages
+from regard.tasks.terms import Protect, Terms
+from regard.tasks.texts import Request, Translation, Translator
 from regard.text import Tokenizer
 from regard.training import DevEvent, Event, Progress, Recipe, Reporter, Result
 from regard.training import train as carry_out
+from regard.training.outcome import refuse_mixing
 from regard.training.recipe import DataRecipe
 from regard.training.resolve import planned, resumed
 
@@ -42,30 +42,7 @@ TOGETHER = 256
 
 TextPath = str | Path
 
-
-@dataclass(frozen=True)
-class Translation:
-    """One output of a translator, best of its search."""
-
-    text: str
-    """On one line, whatever the source."""
-    score: float
-    """What the search compares: logprob / length, the length in tokens with the end."""
-    logprob: float
-    """log p(text | source), natural logarithm; 0 for an empty source."""
-    alternatives: tuple[Translation, ...] = ()
-    """The next best ones, when more than one was asked for."""
-    alignment: tuple[tuple[int, int], ...] | None = None
-    """(source token, target token) for each target token, when asked for; they number the two fields below."""
-    source_tokens: tuple[str, ...] | None = None
-    target_tokens: tuple[str, ...] | None = None
-    left_out: int = 0
-    """Source tokens at the end that the model is too short to read."""
-
-    def __repr__(self) -> str:
-        more = f", {len(self.alternatives)} alternatives" if self.alternatives else ""
-        more += f", {self.left_out:,} source tokens left out" if self.left_out else ""
-        return f"Translation({self.text!r}, score={self.score:.3f}{more})"
+__all__ = ["TOGETHER", "Loaded", "TextPath", "Translation", "load", "train"]
 
 
 @dataclass(frozen=True)
@@ -96,81 +73,120 @@ class Loaded:
         """How many source tokens the model reads; its end needs one more."""
         return self.model.config.max_len - 1
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The target languages to choose from by `to`; none where there is one direction."""
+        return target_languages(self.tokenizer)
+
     def translate(
-        self, texts: Sequence[str], *, beam: int = 4, n_best: int = 1, alignments: bool = False
+        self,
+        texts: Sequence[str],
+        *,
+        to: str | Sequence[str] | None = None,
+        beam: int = 4,
+        n_best: int = 1,
+        alignments: bool = False,
+        prefix: Sequence[str] | None = None,
+        glossary: Mapping[str, str] | None = None,
+        protect: Protect = "placeholders",
+        no_repeat_ngram: int = 0,
     ) -> list[Translation]:
         """The best translation of each text, in their order.
 
-        An empty text, or one of spaces, has an empty translation. Of a text beyond `longest_source` tokens the rest is
-        left out, with a warning and in `Translation.left_out`. No text is read as a command: `</s>` is four characters.
+        A text of several sentences or lines is translated one by one, and put together with the white space it had. An
+        empty text, or one of spaces, has an empty translation. A sentence longer than the model reads is cut at its
+        clauses, or else between words; of a word still longer the rest is left out, with a warning and in
+        `Translation.left_out`. No text is read as a command: `</s>` is four characters.
 
         Args:
             texts: a list; the results do not depend on what is translated together (to rounding in the score).
+            to: the target language, one for all or one for each, where the model has several (`targets`).
             beam: hypotheses kept at each step; 1 is greedy.
             n_best: how many to give of each text, at most `beam`; all but the best in `alternatives`.
             alignments: also say which source token each target token is from.
+            prefix: what each translation begins with, "" for nothing. Such a text is not cut into sentences.
+            glossary: source term -> target term. Where a source holds the one, its translation holds the other.
+            protect: what a translation must copy: "placeholders", addresses and markup ({name}, %s, https://a.org,
+                <b>); "numbers", these and each run of digits; "none".
+            no_repeat_ngram: say no so many tokens in a row twice in a sentence; 0: do. (Loops end anyway: no output
+                grows longer than the length of its source allows.)
 
         Raises:
             TypeError: `texts` is one string.
-            ConfigError: `beam` or `n_best` cannot be.
+            ConfigError: `beam`, `n_best`, `to`, `protect` or `no_repeat_ngram` cannot be, a list has another length
+                than `texts`, or what must be said is longer than the model writes.
         """
         texts = _texts(texts)
-        if not 1 <= n_best <= beam:
-            raise ConfigError("these cannot be searched for", expected="1 <= n_best <= beam",
-                              got=f"n_best {n_best}, beam {beam}", mend="raise beam")  # fmt: skip
+        _possible(beam, n_best, no_repeat_ngram)
+        codes = [to] * len(texts) if to is None or isinstance(to, str) else _beside(texts, to, "to")
+        prefixes = [""] * len(texts) if prefix is None else _beside(texts, _texts(prefix), "prefix")
+        translator = Translator(self.model, self.tokenizer, float(self.about["length_ratio"]), self.languages[1])
+        request = Request(
+            beam=beam, n_best=n_best, alignments=alignments, terms=Terms(glossary or {}, protect),
+            no_repeat_ngram=no_repeat_ngram,
+        )  # fmt: skip
         found: list[Translation] = []
         for start in range(0, len(texts), TOGETHER):
-            found += self._translate(texts[start : start + TOGETHER], beam, n_best, alignments)
+            some = slice(start, start + TOGETHER)
+            found += translator.translate(texts[some], codes[some], prefixes[some], request)
         if cut := [translation.left_out for translation in found if translation.left_out]:
             reads = f"the {self.longest_source:,} tokens that the model reads"
-            what = f"{len(cut):,} of {len(found):,} texts are longer than {reads}"
-            warnings.warn(f"{what}; up to {max(cut):,} tokens at their ends were left out", stacklevel=2)
+            what = f"{len(cut):,} of {len(found):,} texts hold a word longer than {reads}"
+            warnings.warn(f"{what}; up to {max(cut):,} tokens of a text were left out", stacklevel=2)
         return found
 
-    def _translate(self, texts: Sequence[str], beam: int, n_best: int, alignments: bool) -> list[Translation]:
-        found = [Translation("", 0.0, 0.0, *(((), (), (), ()) if alignments else ())) for _ in texts]
-        going = [i for i, text in enumerate(texts) if text.strip()]
-        whole = self.tokenizer.encode_batch([texts[i] for i in going])
-        sources = [ids[: self.longest_source] for ids in whole]
-        ratio = float(self.about["length_ratio"])
-        searched = search_translations(self.model, self.tokenizer, sources, ratio=ratio, beam=beam, n_best=n_best)
-        flat = [(s, h) for s, best in zip(sources, searched, strict=True) for h in best]
-        links = align_pairs(self.model, self.tokenizer, [(s, h.ids) for s, h in flat]) if alignments else None
-        one_by_one = (self._read(s, h, None if links is None else links[k]) for k, (s, h) in enumerate(flat))
-        for i, ids, source, best in zip(going, whole, sources, searched, strict=True):
-            first, *others = islice(one_by_one, len(best))
-            found[i] = replace(first, alternatives=tuple(others), left_out=len(ids) - len(source))
-        return found
+    def score(
+        self, source: Sequence[str], target: Sequence[str], *, to: str | Sequence[str] | None = None
+    ) -> list[float]:
+        """log p(target | source) of each pair: the sum of its `token_scores`, whose errors it raises."""
+        return [sum(score for _, score in tokens) for tokens in self.token_scores(source, target, to=to)]
 
-    def _read(self, source: list[int], best: Hypothesis, links: tuple[tuple[int, int], ...] | None) -> Translation:
-        text = re.sub(r"[\r\n]+", " ", self.tokenizer.decode(best.ids))
-        found = Translation(text, best.score, best.logprob)
-        if links is None:
-            return found
-        source_tokens, target_tokens = (tuple(self.tokenizer.tokens(ids)) for ids in (source, best.ids))
-        return replace(found, alignment=links, source_tokens=source_tokens, target_tokens=target_tokens)
+    def token_scores(
+        self, source: Sequence[str], target: Sequence[str], *, to: str | Sequence[str] | None = None
+    ) -> list[list[tuple[str, float]]]:
+        """Each token of each target with its log-probability after the source and the tokens before it; last the end.
 
-    def score(self, source: Sequence[str], target: Sequence[str]) -> list[float]:
-        """log p(target | source) of each pair by teacher forcing: natural logarithm, the end of the target included.
+        By teacher forcing; natural logarithm. Nothing is left out, since a score of half a text would be no score of
+        it, and no text is cut into sentences.
 
-        Nothing is left out, since a score of half a text would be no score of it.
+        Args:
+            to: the target language, one for all or one for each, where the model has several.
 
         Raises:
             TypeError: one string in place of a list.
-            ConfigError: the lists differ in length, or a text is longer than the model reads.
+            ConfigError: the lists differ in length, a text is longer than the model reads, or `to` cannot be.
         """
         source, target = _texts(source), _texts(target)
         if len(source) != len(target):
             got = f"{len(source):,} sources and {len(target):,} targets"
             raise ConfigError("pairs are needed", expected="as many targets as sources", got=got)
+        if long := self.too_long(source, target, to=to):
+            raise ConfigError("a text is longer than the model reads", where=f"pair {long[0] + 1}",
+                              expected=f"at most {self.longest_source:,} tokens a side", mend="split it")  # fmt: skip
+        pairs = self._pairs(source, target, to)
+        scores = score_tokens(self.model, self.tokenizer, pairs)
+        end = self.tokenizer.tokens([self.tokenizer.eos_id])
+        return [
+            list(zip(self.tokenizer.tokens(ids) + end, own, strict=True))
+            for (_, ids), own in zip(pairs, scores, strict=True)
+        ]
+
+    def too_long(
+        self, source: Sequence[str], target: Sequence[str], *, to: str | Sequence[str] | None = None
+    ) -> list[int]:
+        """The places of the pairs with a side longer than the model reads, which have no score."""
+        pairs = self._pairs(source, target, to)
+        return [i for i, pair in enumerate(pairs) if max(map(len, pair)) > self.longest_source]
+
+    def _pairs(
+        self, source: Sequence[str], target: Sequence[str], to: str | Sequence[str] | None
+    ) -> list[tuple[list[int], list[int]]]:
+        """Both sides as ids, with what goes before each source."""
+        codes = [to] * len(source) if to is None or isinstance(to, str) else _beside(source, to, "to")
+        leads = {code: source_prefix(self.tokenizer, code, only=self.languages[1]) for code in set(codes)}
         encode = self.tokenizer.encode_batch
-        pairs = list(zip(encode(source), encode(target), strict=True))
-        for i, pair in enumerate(pairs):
-            if max(map(len, pair)) > self.longest_source:
-                raise ConfigError("a text is longer than the model reads", where=f"pair {i + 1}",
-                                  expected=f"at most {self.longest_source:,} tokens a side",
-                                  got=f"{len(pair[0]):,} and {len(pair[1]):,}", mend="split it")  # fmt: skip
-        return score_pairs(self.model, self.tokenizer, pairs)
+        sources = [leads[code] + ids for code, ids in zip(codes, encode(source), strict=True)]
+        return list(zip(sources, encode(target), strict=True))
 
     def __repr__(self) -> str:
         source, target = (code or "?" for code in self.languages)
@@ -208,6 +224,23 @@ def _texts(texts: Sequence[str]) -> Sequence[str]:
     return texts
 
 
+def _beside(texts: Sequence[str], values: Sequence[str], name: str) -> Sequence[str]:
+    if len(values) != len(texts):
+        raise ConfigError("one value is needed for each text", where=name, expected=f"{len(texts):,} values",
+                          got=f"{len(values):,}")  # fmt: skip
+    return values
+
+
+def _possible(beam: int, n_best: int, no_repeat_ngram: int) -> None:
+    """Raise ConfigError for numbers that cannot be searched with."""
+    for name, value, least in (("beam", beam, 1), ("n_best", n_best, 1), ("no_repeat_ngram", no_repeat_ngram, 0)):
+        if value < least:
+            raise ConfigError("the number is too small", where=name, expected=f"{least} or more", got=value)
+    if n_best > beam:
+        raise ConfigError("a search finds no more outputs than its beam is wide", expected="n_best <= beam",
+                          got=f"n_best {n_best}, beam {beam}", mend=f"raise beam to {n_best}")  # fmt: skip
+
+
 # ---------------------------------------------------------------- training
 
 
@@ -235,7 +268,8 @@ def train(
         minutes: wall clock from this call; `loop={"steps": N}` makes so many updates in its place.
         resume: go on with the run in `out`, by the recipe in it.
         reporter: is told what happens; None: a few lines on stderr.
-        recipe: fields of the recipe that win over the plan: `seed=3, model={"d_model": 128}, optim={"lr": 1e-3}`.
+        recipe: fields of the recipe that win over the plan: `seed=3, model={"d_model": 128}, optim={"lr": 1e-3}`;
+            `init_from="runs/en-de"` trains that model on.
 
     Raises:
         ConfigError, DataError, NonFiniteError, UserError: as their names say.
@@ -247,6 +281,7 @@ def train(
     if resume:
         chosen, corpus = resumed(Path(out), changes), None
     else:
+        refuse_mixing(Path(out), resume=False)  # before anything is read
         files, dev = ([str(path) for path in pair if path] for pair in ((source, target), (dev_source, dev_target)))
         base = Recipe(data=DataRecipe(train=tuple(files), dev=tuple(dev)))
         plan = planned(base, changes, minutes=minutes, device=where)

@@ -222,11 +222,6 @@ class Speeds:
     attention: tuple[AttentionRow, ...]
 
 
-def best_dtype(speeds: Speeds) -> torch.dtype:
-    """bfloat16 where its products are at least 1.3 times as fast (it costs precision), else float32."""
-    return torch.bfloat16 if speeds.matmul_flops["bfloat16"] >= 1.3 * speeds.matmul_flops["float32"] else torch.float32
-
-
 def attention_kernel(speeds: Speeds, device: torch.device, dtype: torch.dtype, length: int) -> Kernel:
     """The quicker path for this length, by the nearest measured one (in ratio).
 

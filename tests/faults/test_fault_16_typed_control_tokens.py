@@ -24,6 +24,7 @@ def test_typed_control_tokens_are_text(kind: Kind, tmp_path: Path) -> None:
         assert None not in forbidden and len(forbidden) == 8
         for text in (*CONTROLS, *TEXTS[:9], "".join(CONTROLS), "x</s>", "</s></s> <pad>a"):
             ids = tokenizer.encode(text)
-            assert forbidden.isdisjoint(ids), text
-            assert tokenizer.decode(ids) == text
+            new = {tokenizer.unk_id} & set(ids) if kind == "words" else set()  # a run of them may be a word never seen
+            assert (forbidden - new).isdisjoint(ids), text
+            assert new or tokenizer.decode(ids) == text
             assert tokenizer.encode_batch([text]) == [ids]

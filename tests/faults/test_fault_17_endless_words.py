@@ -16,9 +16,9 @@ def _seconds(tokenizer: Tokenizer, text: str) -> float:
     """The fastest of three: the machine may be busy."""
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         ids = tokenizer.encode(text)
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert len(ids) <= 4 * len(text) + 1
     return min(times)
 
@@ -32,7 +32,7 @@ def test_time_is_linear(kind: Kind, unit: str) -> None:
 
 
 def test_training_on_an_endless_word_ends() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     tokenizer = Tokenizer.train(["ab" * 100_000], vocab_size=300)
     assert max(map(len, tokenizer.backend.get_vocab())) <= 33
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10

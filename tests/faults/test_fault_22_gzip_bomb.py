@@ -24,7 +24,7 @@ def test_a_bomb_stops_at_max_bytes_in_small_memory(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
-    with pytest.raises(DataError, match="--max-bytes"):
+    with pytest.raises(DataError, match="to mend it: split it"):
         read_pairs([path, path], max_bytes=50_000)
 
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.generate.beam import Hypothesis, _Search
+from regard.generate import Constraint, Hypothesis, constraints
+from regard.generate.beam import _Search
 from regard.laws import LAWS, decoding
 from regard.laws.trial import Trial
 from regard.model import Model, make_classifier, make_language_model
@@ -114,6 +115,16 @@ def who_leaves_takes_the_wrong_source_along(patch: Patch) -> None:
         reorder(self, rows, None if sources is None else torch.arange(len(sources)))
 
     patch.setattr(DecodeState, "reorder", first_ones)
+
+
+@breaks(28)
+def a_phrase_may_be_left_out(patch: Patch) -> None:
+    patch.setattr(Constraint, "restrict", lambda self, progress, log_p, *, left, eos_id: None)
+
+
+@breaks(28)
+def an_ngram_may_come_twice(patch: Patch) -> None:
+    patch.setattr(constraints, "_repeating", lambda ids, n: [])
 
 
 @breaks(29)

@@ -33,7 +33,7 @@ def train() -> Train:
 
     def run(model: Model, task: Task, batch: Callable[[int], Any], steps: int) -> Model:
         step_module, schedule = TrainStep(model.train(), task), ScheduleRecipe(warmup=20, decay=0.5)
-        optimizers = make_optimizers(model, OPTIM, torch.float32)
+        optimizers = make_optimizers(model, OPTIM)
         for step in range(steps):
             set_lr(optimizers, lr_factor(step, schedule, steps))
             add_gradients(step_module, [batch(step)])

@@ -87,9 +87,13 @@ def test_what_cannot_be_asked(model: regard.Loaded) -> None:
         model.translate("one string")
     with pytest.raises(TypeError):
         model.score(["a"], "b")
-    for beam, n_best in ((0, 1), (2, 3), (2, 0)):
-        with pytest.raises(ConfigError, match="n_best"):
-            model.translate(["a"], beam=beam, n_best=n_best)
+    for name, wrong in (("beam", {"beam": 0}), ("n_best", {"beam": 2, "n_best": 3}), ("n_best", {"n_best": 0}),
+                        ("no_repeat_ngram", {"no_repeat_ngram": -1}), ("protect", {"protect": "all"}),
+                        ("to", {"to": ["de", "de"]}), ("prefix", {"prefix": []}),
+                        ("glossary", {"glossary": {"a": " "}}),
+                        ("direction", {"to": "fr"})):  # fmt: skip
+        with pytest.raises(ConfigError, match=name):
+            model.translate(["a"], **wrong)
     with pytest.raises(ConfigError, match="2 sources and 1 targets"):
         model.score(["a", "b"], ["c"])
     with pytest.raises(ConfigError, match="task"):

@@ -7,19 +7,19 @@ What it does not know: which values a flag takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal, get_type_hints
+from typing import Annotated, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
     """Print the completion script of a shell, to be put where it says in its first line."""
 
-    shell: Positional[Literal["bash", "zsh", "fish"]]
-    """The shell."""
+    shell: Annotated[Positional[Literal["bash", "zsh", "fish"]], arg(metavar="SHELL")]
+    """bash, zsh or fish."""
 
 
 def run(args: Arguments) -> None:
@@ -31,11 +31,10 @@ def run(args: Arguments) -> None:
 
 
 def _flags(verb: str) -> list[str]:
-    cls = import_module(f"regard.cli.{verb}").Arguments
-    marker = Positional[int].__metadata__[0]  # type: ignore[attr-defined]
-    hints = get_type_hints(cls, include_extras=True)
-    named = [field.name for field in fields(cls) if marker not in getattr(hints[field.name], "__metadata__", ())]
-    return [f"--{name.replace('_', '-')}" for name in named] + ["--help"]
+    from regard.cli.parsing import arguments
+
+    named = arguments(import_module(f"regard.cli.{verb}").Arguments)
+    return [argument.flag for argument in named if argument.flag] + ["--help"]
 
 
 def _bash(verbs: dict[str, str], flags: dict[str, list[str]]) -> str:

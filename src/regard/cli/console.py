@@ -31,8 +31,16 @@ err_console = Console(highlight=False, width=None if sys.stderr.isatty() else _U
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table on stdout, one line a row; the cells are text, never markup."""
+    from rich.cells import cell_len
     from rich.text import Text
 
+    if not out_console.is_terminal:
+        lines = [list(columns)] * any(columns) + [list(row) for row in rows]
+        widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
+            print("  ".join(padded).rstrip())
+        return
     grid = Table(*columns, box=None, pad_edge=False, show_header=any(columns), header_style="bold")
     for row in rows:
         grid.add_row(*map(Text, row))

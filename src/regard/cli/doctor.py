@@ -18,6 +18,8 @@ from tyro.conf import Positional, arg
 from regard import __version__
 from regard.cli.common import Common
 from regard.cli.console import print_json, size, table
+from regard.cli.reporter import places
+from regard.cli.train import pair_of
 from regard.errors import DataError
 
 if TYPE_CHECKING:
@@ -30,12 +32,18 @@ if TYPE_CHECKING:
 class Arguments(Common):
     """Look for what is wrong: with this machine (no word), a model (its folder), or pairs (their one or two files)."""
 
-    what: Annotated[Positional[tuple[Path, ...]], arg(metavar="MODEL | DATA...", help_behavior_hint="")] = ()
+    what: Annotated[Positional[tuple[Path, ...]], arg(metavar="[MODEL] | [DATA...]", help_behavior_hint="")] = ()
     """Nothing, the folder of a model or a run, or the files of pairs."""
     allow_nonfinite: bool = False
     """Open a model although it holds NaN or infinite weights."""
     speed: bool = False
     """Also measure how fast products, memory and attention are (about 3 s), and keep the table for training."""
+    columns: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
+    """The columns of source and target in a table: names, or numbers from 1."""
+    languages: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
+    """The two languages to take from a TMX file."""
+    skip_bad: Annotated[int, arg(metavar="N")] = 0
+    """How many malformed lines may be left out."""
 
 
 def run(args: Arguments) -> int:
@@ -52,28 +60,29 @@ def _model(args: Arguments, path: Path) -> int:
     device = args.apply()
     from regard.api import load
     from regard.hub.atomic import verify_manifest
-    from regard.laws import report_card
+    from regard.laws import report_card, summary
 
     loaded = load(path, device=str(device), allow_nonfinite=args.allow_nonfinite)
     sums = "every file is as its SHA-256 sum says" if verify_manifest(loaded.path) else "there are no SHA-256 sums"
     card = report_card(loaded.model)
     if args.json:
-        print_json({"model": loaded.path, "files": sums, "laws": card})
+        print_json({"model": loaded.path, "files": sums, "laws": card, "summary": summary(card)})
     else:
         print(f"{loaded}: {sums}\n")
         table(["law", "", "", ""], [(str(v.number), v.name, v.outcome, v.sentence) for v in card])
+        print(f"\n{summary(card)}")
     return 1 if any(verdict.outcome == "fail" for verdict in card) else 0
 
 
 def _data(args: Arguments) -> int:
     from regard.data import check_pairs, read_pairs
 
-    findings = check_pairs(read_pairs(args.what))
+    columns, languages = pair_of("columns", args.columns), pair_of("languages", args.languages)
+    findings = check_pairs(read_pairs(args.what, columns=columns, languages=languages, skip_bad=args.skip_bad))
     if args.json:
         print_json({"data": args.what, "findings": findings})
     else:
-        rows = [(f.severity, f.name, f.sentence, ", ".join(f.examples)) for f in findings]
-        table(["", "check", "found", "for example"], rows)
+        table(["", "check", "found", "for example"], [(f.severity, f.name, f.sentence, places(f)) for f in findings])
     return DataError.exit_code if any(finding.severity == "error" for finding in findings) else 0
 
 
@@ -105,7 +114,7 @@ def _show_machine(machine: Machine, device: torch.device) -> None:
     rows = [
         ("regard", f"{__version__}, torch {machine.torch}, Python {machine.python}"),
         ("cpu", f"{machine.cpu}, {machine.instruction_set}"),
-        ("cores", f"{machine.cores}, computing with {machine.threads} threads"),
+        ("cores", f"{machine.cores}, computing with {machine.threads} thread{'s' * (machine.threads > 1)}"),
         ("memory", f"{size(machine.memory_bytes)}, {size(machine.available_bytes)} available"),
         ("disk", f"{size(machine.disk_free_bytes)} free here"),
         ("devices", ", ".join(machine.devices)),
@@ -120,14 +129,16 @@ def _show_checks(checks: list[tuple[str, bool, str]]) -> None:
 
 
 def _show_speeds(measured: Speeds, device: torch.device) -> None:
-    from regard.machine import DTYPES, attention_kernel, best_dtype
+    from regard.machine import DTYPES, attention_kernel
+    from regard.training.plan import bfloat16_from
 
     flops = ", ".join(f"{name} {value / 1e9:.0f} GFLOP/s" for name, value in measured.matmul_flops.items())
+    width = bfloat16_from(measured)
     print()
     rows = [
         ("products", flops),
         ("memory read", f"{measured.read_bytes_per_second / 1e9:.1f} GB/s"),
-        ("best dtype", str(best_dtype(measured)).removeprefix("torch.")),
+        ("training", "in float32" + (f"; from width {width} on in bfloat16" if width else "")),
     ]
     table(["speed", ""], rows)
     print()

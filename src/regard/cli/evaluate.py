@@ -7,9 +7,11 @@ What it does not know: how scores are computed (`regard.tasks.metrics`).
 from __future__ import annotations
 
 import math
+import re
 import time
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +19,7 @@ from tyro.conf import Positional, arg
 
 from regard.cli.common import Common
 from regard.cli.console import err_console, open_output, print_json, progress, table
+from regard.errors import ConfigError
 
 if TYPE_CHECKING:
     from regard.api import Loaded
@@ -33,7 +36,9 @@ class Arguments(Common):
     model: Annotated[Positional[Path], arg(metavar="MODEL")]
     """The folder of a model or a run."""
     data: Annotated[Positional[tuple[Path, ...]], arg(metavar="SRC REF | FILE")]
-    """Two parallel files, or one table of pairs."""
+    """Two parallel files, or one table of pairs; its column `target_language` says what to translate into."""
+    to: Annotated[str | None, arg(metavar="CODE", help_behavior_hint="")] = None
+    """The language of all references, for a model that has several and data that does not say."""
     beam: Annotated[int, arg(metavar="N")] = 4
     """Hypotheses kept at each step of the search."""
     columns: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
@@ -46,16 +51,14 @@ def run(args: Arguments) -> None:
     """Translate, score, show."""
     device = args.apply()
     from regard.api import load
-    from regard.cli.train import pair_of
-    from regard.data import read_pairs
 
-    pairs = read_pairs(args.data, columns=pair_of("columns", args.columns))
+    pairs = read_data(args.data, args.columns, args.to)
     model = load(args.model, device=str(device))
     began = time.monotonic()
     outputs, metrics = evaluate(model, pairs, beam=args.beam, quiet=args.quiet)
     if args.out:
         with open_output(args.out) as stream:
-            stream.writelines(output + "\n" for output in outputs)
+            stream.writelines(re.sub(r"[\r\n]+", " ", output) + "\n" for output in outputs)
     report = {
         "task": model.task, "model": args.model, "data": list(args.data), "examples": len(pairs), "beam": args.beam,
         "seconds": round(time.monotonic() - began, 2), "metrics": metrics,
@@ -66,36 +69,63 @@ def run(args: Arguments) -> None:
         show(metrics)
 
 
+def read_data(data: Sequence[Path], columns: str | None, to: str | None) -> Pairs:
+    """The pairs of the files, and the language of each target, where the data or the flag says it."""
+    from regard.cli.train import pair_of
+    from regard.data import read_pairs
+
+    if not data:
+        raise ConfigError("no data is given", where="SRC REF | FILE", expected="two parallel files, or one table",
+                          mend="name them after the model")  # fmt: skip
+    pairs = read_pairs(data, columns=pair_of("columns", columns))
+    return pairs if to is None else replace(pairs, to=[to] * len(pairs))
+
+
 def evaluate(model: Loaded, pairs: Pairs, *, beam: int, quiet: bool) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """The translations of all sources, and the metrics.
 
     name -> {"score", "signature"} for BLEU and chrF, {"score"} for the loss on the references (nats a target token,
     ends included) and its perplexity. Pairs with a side longer than the model reads have no loss, which is told.
+    Of several target languages each is scored apart (`bleu_de`), since they differ in what a word is; `bleu` is their
+    mean.
     """
-    from regard.api import TOGETHER
     from regard.tasks.metrics import translation_metrics
+
+    outputs = translations(model, pairs, beam=beam, quiet=quiet)
+    codes: Sequence[str | None] = pairs.to or [model.languages[1]] * len(pairs)
+    metrics: dict[str, dict[str, Any]] = {}
+    for code in sorted({*codes}, key=str):
+        rows = [i for i, own in enumerate(codes) if own == code]
+        own = translation_metrics([outputs[i] for i in rows], [pairs.target[i] for i in rows], code)
+        metrics |= own if len({*codes}) == 1 else {f"{name}_{code}": metric for name, metric in own.items()}
+    for name in ("bleu", "chrf") if len({*codes}) > 1 else ():
+        scores = [metric["score"] for own, metric in metrics.items() if own.startswith(name)]
+        metrics[name] = {"score": sum(scores) / len(scores)}
+    return outputs, metrics | _loss(model, pairs)
+
+
+def translations(model: Loaded, pairs: Pairs, *, beam: int, quiet: bool) -> list[str]:
+    """The translation of each source, with progress on stderr."""
+    from regard.api import TOGETHER
 
     outputs: list[str] = []
     with progress("translating", len(pairs), quiet=quiet) as advance, warnings.catch_warnings(action="ignore"):
         for start in range(0, len(pairs), TOGETHER):
-            found = model.translate(pairs.source[start : start + TOGETHER], beam=beam)
+            some = slice(start, start + TOGETHER)
+            found = model.translate(pairs.source[some], to=pairs.to and pairs.to[some], beam=beam)
             outputs += [translation.text for translation in found]
             advance(len(found), "")
-    metrics = translation_metrics(outputs, pairs.target, model.languages[1])
-    return outputs, metrics | _loss(model, pairs)
+    return outputs
 
 
 def _loss(model: Loaded, pairs: Pairs) -> dict[str, dict[str, Any]]:
-    lengths = [list(map(len, model.tokenizer.encode_batch(side))) for side in (pairs.source, pairs.target)]
-    rows = [i for i, both in enumerate(zip(*lengths, strict=True)) if max(both) <= model.longest_source]
-    if left := len(pairs) - len(rows):
+    long = model.too_long(pairs.source, pairs.target, to=pairs.to)
+    if long:
         reads = f"the {model.longest_source:,} tokens that the model reads"
-        err_console.print(
-            f"{left:,} pairs are longer than {reads}: translated from what fits, and left out of the loss"
-        )
-    fitting = pairs.take(rows)
-    tokens = sum(lengths[1][i] + 1 for i in rows)
-    loss = -sum(model.score(fitting.source, fitting.target)) / tokens if rows else math.nan
+        err_console.print(f"{len(long):,} pairs are longer than {reads}: translated in parts, and left out of the loss")
+    fitting = pairs.take(sorted({*range(len(pairs))} - {*long}))
+    scores = [score for own in model.token_scores(fitting.source, fitting.target, to=fitting.to) for _, score in own]
+    loss = -sum(scores) / len(scores) if scores else math.nan
     return {"loss": {"score": loss}, "perplexity": {"score": math.exp(loss)}}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regard.cli.console import print_json, size, table
+from regard.cli.reporter import planned_speed, planned_time
 from regard.cli.train import Job, make_plan
 
 
@@ -26,11 +27,11 @@ def run(args: Arguments) -> None:
     rows = [
         ("parameters", f"{plan.parameters:,}"),
         ("memory", size(plan.memory_bytes)),
-        ("target tokens", f"{plan.tokens_per_epoch:,} in one pass"),
+        ("target tokens", f"about {float(f'{plan.tokens_per_epoch:.2g}'):,.0f} in one pass"),
         ("arithmetic", f"{plan.flops_per_token / 1e6:,.1f} MFLOP a target token"),
-        ("speed", f"{plan.tokens_per_second:,.0f} target tokens a second"),
+        ("speed", planned_speed(plan)),
         ("updates", f"{plan.steps:,} of {plan.recipe.batch.tokens:,} tokens"),
-        ("time", f"{plan.minutes:.1f} minutes"),
+        ("time", planned_time(plan)),
     ]
     table(["plan", ""], rows)
     print("\n" + "\n".join(plan.sentences))

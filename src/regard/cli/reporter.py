@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
 from rich.text import Text
 
 from regard.cli.console import err_console, size
@@ -67,8 +66,7 @@ class Screen:
         """What is going to be done, and what it should take."""
         for sentence in plan.sentences:
             self.say(sentence)
-        speed = f"{plan.tokens_per_second:,.0f} target tokens a second"
-        self.say(f"expected: {plan.minutes:.1f} minutes, {speed}, {size(plan.memory_bytes)} of memory")
+        self.say(f"expected: {planned_time(plan)}, {planned_speed(plan)}, {size(plan.memory_bytes)} of memory")
 
     def event(self, event: Event, progress: RunProgress, seconds: float, seconds_left: float | None) -> None:
         """A step moves the bar; a look at the development set and the end are lines."""
@@ -89,8 +87,8 @@ class Screen:
     def _step(self, loss: float, progress: RunProgress, seconds: float, seconds_left: float | None) -> None:
         now = time.monotonic()
         live = self.bar is not None and self.task is not None
-        if self.quiet or (not live and now - self.told < EVERY_SECONDS):
-            return
+        if self.quiet or len(self.recent) < 2 or (not live and now - self.told < EVERY_SECONDS):
+            return  # one update alone has no speed
         (first, before), (last, after) = self.recent[0], self.recent[-1]
         speed = (after - before) / max(1e-9, last - first)
         total = progress.total or 0
@@ -107,16 +105,32 @@ class Screen:
 
 
 def show_findings(findings: Iterable[Finding]) -> None:
-    """A table on stderr of what is not ok, with where; then how many checks passed."""
+    """A line on stderr for each check that is not ok, with where; then how many passed."""
     findings = list(findings)
     found = [finding for finding in findings if finding.severity != "ok"]
-    grid = Table(box=None, pad_edge=False, show_header=False)
     for finding in found:
-        where = Text(", ".join(finding.examples), style="dim")
-        grid.add_row(Text(finding.severity, style=COLOURS[finding.severity]), Text(finding.sentence), where)
-    if found:
-        err_console.print(grid)
+        severity = (f"{finding.severity:<7}", COLOURS[finding.severity])
+        where = f"  ({places(finding)})" if finding.examples else ""
+        err_console.print(Text.assemble(severity, finding.sentence, (where, "dim")))
     err_console.print(f"{len(findings) - len(found)} checks of the data passed")
+
+
+def places(finding: Finding) -> str:
+    """The first two places where it was found, without folders: line N of one file is line N of the other."""
+    first = (example.partition(" and ")[0].rpartition("/")[2] for example in finding.examples)
+    return ", ".join(list(first)[:2]) + (", ..." if len(finding.examples) > 2 else "")
+
+
+def planned_time(plan: Plan) -> str:
+    """An estimate as exact as it is good: 40 seconds, 3.1 minutes, 120 minutes; and of what."""
+    minutes = plan.minutes
+    time = f"{60 * minutes:.2g} seconds" if minutes < 1 else f"{round(minutes, 1 if minutes < 10 else None)} minutes"
+    return f"{time} in all" if plan.recipe.loop.minutes else f"{time} of updates"
+
+
+def planned_speed(plan: Plan) -> str:
+    """The estimate, which cannot know what else the machine has to do."""
+    return f"about {float(f'{plan.tokens_per_second:.2g}'):,.0f} target tokens a second if nothing else runs"
 
 
 def duration(seconds: float) -> str:

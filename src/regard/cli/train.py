@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,10 +37,17 @@ MINUTES = 10.0
 class Job(Common):
     """What to train on, and how."""
 
-    what: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK DATA... | RECIPE.toml", help_behavior_hint="")] = ()
-    """translation SRC TGT (two parallel files), translation FILE (pairs in .tsv, .csv or .jsonl), or a recipe."""
+    what: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK DATA... | RECIPE", help_behavior_hint="")] = ()
+    """translation SRC TGT: line N of one file translates line N of the other; translation FILE: pairs as .tsv, .csv,
+    .jsonl, .tmx, or text with tabs (all plain, .gz or .zst); RECIPE: a .toml file, or the name of a shipped one."""
     dev: Annotated[tuple[str, ...], arg(metavar="SRC TGT | FILE", help_behavior_hint="")] = ()
     """The development pairs; without them a tenth of the training pairs (at most 2,000) is held out."""
+    init_from: Annotated[str | None, arg(name="from", metavar="MODEL", help_behavior_hint="")] = None
+    """Start from the weights and the tokenizer of this model or run, with its sizes and a third of the usual rates."""
+    extra: Annotated[tuple[str, ...], arg(metavar="SRC TGT | FILE", help_behavior_hint="")] = ()
+    """More pairs to train on, as back-translated ones: SRC is what a reverse model made of TGT."""
+    tag: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """Mark the sources of --extra with a token, so that the model can tell them from written text."""
     minutes: Annotated[float | None, arg(metavar="M", help_behavior_hint="")] = None
     """Choose size, steps and schedule for so much wall clock (default 10; a recipe has its own number of steps)."""
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="A.B=VALUE", help_behavior_hint="")] = ()
@@ -53,7 +61,10 @@ class Job(Common):
 
     def changes(self) -> list[str]:
         """The flags as assignments to fields of the recipe, then those of --set."""
-        flags: dict[str, Any] = {"seed": self.seed, "data.dev": self.dev or None, "data.skip_bad": self.skip_bad}
+        flags: dict[str, Any] = {
+            "seed": self.seed, "data.dev": self.dev or None, "data.skip_bad": self.skip_bad,
+            "data.extra": self.extra or None, "data.extra_tag": self.tag, "init_from": self.init_from,
+        }  # fmt: skip
         for name in ("columns", "languages"):
             flags[f"data.{name}"] = pair_of(name, getattr(self, name))
         given = [
@@ -89,7 +100,10 @@ def train_and_tell(args: Arguments) -> tuple[Result, dict[str, Any]]:
     began = time.monotonic()  # before torch is loaded: the minutes are the user's, not the loop's
     device = args.apply()
     from regard.training import train
+    from regard.training.outcome import refuse_mixing
 
+    if not args.resume:
+        refuse_mixing(args.out, resume=False)  # before anything is read
     screen = Screen(quiet=args.quiet)
     plan = None if args.resume else make_plan(args, device)
     if plan:
@@ -98,35 +112,41 @@ def train_and_tell(args: Arguments) -> tuple[Result, dict[str, Any]]:
     with screen:
         result = train(recipe, args.out, device=device, reporter=screen, resume=args.resume, began=began,
                        corpus=plan.corpus if plan else None)  # fmt: skip
+    speed = result.tokens_per_second
     return result, {
         "task": result.recipe.task, "model": result.folder, "reason": result.reason,
         "steps": result.recipe.loop.steps, "seconds": round(time.monotonic() - began, 1),
-        "tokens_per_second": round(result.tokens_per_second),
-        "share_of_peak": _share_of_peak(result, plan, device) if plan else None, **result.scores,
+        "tokens_per_second": None if speed is None else round(speed),
+        "share_of_peak": _share_of_peak(speed, plan, device) if plan and speed else None, **result.scores,
     }  # fmt: skip
 
 
 def make_plan(args: Job, device: torch.device) -> Plan:
     """What the words and flags ask for, as a recipe with its cost; raises ConfigError where they cannot be meant."""
+    from regard import ledger
     from regard.training import Recipe, read_recipe
     from regard.training.recipe import DataRecipe
     from regard.training.resolve import changed, cost, planned
 
     match args.what:
-        case [name] if name.endswith(".toml"):
+        case [name] if name.endswith(".toml") or name in ledger.names():
             timed = [] if args.minutes is None else [f"loop.minutes={args.minutes}"]
-            return cost(changed(read_recipe(Path(name)), [*timed, *args.changes()]), device)
+            recipe = read_recipe(Path(name)) if name.endswith(".toml") else ledger.find_recipe(name)
+            return cost(changed(recipe, [*timed, *args.changes()]), device)
         case ["translation", _] | ["translation", _, _]:
             base = Recipe(data=DataRecipe(train=args.what[1:]))
             minutes = MINUTES if args.minutes is None else args.minutes
-            if minutes <= 0:
-                raise ConfigError("no time to train in", where="--minutes", expected="more than 0", got=minutes)
+            if not 0 < minutes < math.inf:  # nan neither
+                expected = "more than 0, and an end"
+                raise ConfigError("not a time to train in", where="--minutes", expected=expected, got=minutes)
             return planned(base, args.changes(), minutes=minutes, device=device)
     raise _not_understood(args.what)
 
 
 def _not_understood(what: tuple[str, ...]) -> ConfigError:
-    expected = f"{', '.join(TASKS)} and its files, or a recipe ending in .toml"
+    from regard import ledger
+
+    expected = f"{', '.join(TASKS)} and its files, a recipe ending in .toml, or one of {', '.join(ledger.names())}"
     if not what:
         return ConfigError("nothing to train on", expected=expected, got="no words", mend="see: regard train --help")
     task, *files = what
@@ -137,7 +157,7 @@ def _not_understood(what: tuple[str, ...]) -> ConfigError:
         )
     if task in LATER:
         return ConfigError("this task is not there yet", expected=", ".join(TASKS), got=task)
-    near = difflib.get_close_matches(task, TASKS + LATER, n=1)
+    near = difflib.get_close_matches(task, [*TASKS, *LATER, *ledger.names()], n=1)
     mend = f"did you mean {near[0]}?" if near else "see: regard train --help"
     return ConfigError("unknown task", expected=expected, got=task, mend=mend)
 
@@ -165,18 +185,19 @@ def pair_of(flag: str, text: str | None) -> tuple[str, str] | None:
     return one, two
 
 
-def _share_of_peak(result: Result, plan: Plan, device: torch.device) -> float:
+def _share_of_peak(speed: float, plan: Plan, device: torch.device) -> float:
     """How much of the machine's measured matrix-product rate the training used."""
     from regard.machine import speeds
 
-    return result.tokens_per_second * plan.flops_per_token / speeds(device).matmul_flops[result.recipe.loop.dtype]
+    return speed * plan.flops_per_token / speeds(device).matmul_flops[plan.recipe.loop.dtype]
 
 
 def _show(result: Result, report: dict[str, Any]) -> None:
-    share = report["share_of_peak"]
-    speed = f"{result.tokens_per_second:,.0f} target tokens a second"
-    speed += "" if share is None else f", {share:.0%} of the measured matrix-product peak"
-    rows = [("model", str(result.folder)), ("time", duration(report["seconds"])), ("speed", speed)]
+    rows, share = [("model", str(result.folder))], report["share_of_peak"]
+    if result.tokens_per_second is not None:
+        speed = f"{result.tokens_per_second:,.0f} target tokens a second"
+        speed += "" if share is None else f", {share:.0%} of the measured matrix-product peak"
+        rows += [("time", duration(report["seconds"])), ("speed", speed)]
     rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in result.scores.items()]
     table(["trained", ""], rows)
     data = " ".join(result.recipe.data.dev or ("SRC", "REF"))

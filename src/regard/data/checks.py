@@ -116,8 +116,9 @@ def _skipped(pairs: Pairs) -> Finding:
 
 
 def _duplicates(pairs: Pairs) -> Finding:
-    first: dict[tuple[str, str], int] = {}
-    hits = [i for i, pair in enumerate(zip(pairs.source, pairs.target, strict=True)) if first.setdefault(pair, i) != i]
+    first: dict[tuple[str, ...], int] = {}
+    columns = (pairs.source, pairs.target) if pairs.to is None else (pairs.source, pairs.target, pairs.to)
+    hits = [i for i, pair in enumerate(zip(*columns, strict=True)) if first.setdefault(pair, i) != i]
     return _finding("duplicate", pairs, hits, "note", "repeat an earlier pair")
 
 

@@ -21,6 +21,7 @@ from regard.errors import DataError, MissingExtraError, UserError
 
 MAX_BYTES = 2 * 2**30
 MAX_LINE_BYTES = 16 * 2**20
+BLOCK_BYTES = 2**16
 STDIN = Path("-")
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ZSTD_STEP = 1024  # bytes decompressed at once; a bomb makes 32 MiB of them
@@ -73,6 +74,11 @@ class Lines(Iterator["str | DataError"]):
         """The first bytes still to be read, at least one unless the file is empty; reads nothing."""
         return self._safely(lambda: self._stream.peek(1))
 
+    def blocks(self) -> Iterator[bytes]:
+        """The file's bytes after decompression, some at a time, for a reader that finds the lines itself."""
+        while raw := self._readline(BLOCK_BYTES):
+            yield raw
+
     def _readline(self, limit: int) -> bytes:
         raw = self._safely(lambda: self._stream.readline(limit))
         self._read += len(raw)
@@ -81,7 +87,7 @@ class Lines(Iterator["str | DataError"]):
                 "the file is too large",
                 where=self.path,
                 expected=f"<= {self._max_bytes:,} bytes after decompression",
-                mend="split it, or raise --max-bytes",
+                mend="split it",
             )
         return raw
 
@@ -102,7 +108,7 @@ class Lines(Iterator["str | DataError"]):
             return self.bad(
                 "the line is not UTF-8",
                 got=f"byte 0x{raw[error.start]:02x} in {shorten(raw.decode('utf-8', 'replace'))}",
-                mend="iconv -f LATIN1 -t UTF-8 (or whatever the encoding is)",
+                mend="iconv -f LATIN1 -t UTF-8 (or whatever its encoding is), if it is text at all",
             )
 
     def bad(self, what: str, expected: object = None, got: object = None, mend: str | None = None) -> DataError:
@@ -137,7 +143,8 @@ def _open(path: Path) -> BinaryIO:
     except FileNotFoundError:
         near = difflib.get_close_matches(path.name, _names(path.parent), n=3)
         mend = f"did you mean {' or '.join(near)}?" if near else None
-        raise DataError("there is no such file", where=path, mend=mend) from None
+        looked = None if path.is_absolute() else f"nothing of that name in {Path.cwd()}, where relative paths begin"
+        raise DataError("there is no such file", where=path, got=looked, mend=mend) from None
     except (OSError, ValueError) as error:
         raise DataError("the file cannot be opened", where=path, got=error) from None
 

@@ -25,6 +25,11 @@ def is_language(name: str) -> bool:
     return name[:2] in ISO_639_1 and re.fullmatch(r"..([-_][A-Za-z]{2,4})?", name) is not None
 
 
+def is_tag(name: str) -> bool:
+    """Whether this could be meant as a code where a code is expected: `de`, `cmn`, `zh-Hans`, `deu_Latn`."""
+    return re.fullmatch(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*", name) is not None
+
+
 def bare(path: Path) -> Path:
     """The path without .gz or .zst."""
     return path.with_suffix("") if path.suffix in (".gz", ".zst") else path

@@ -1,4 +1,4 @@
-"""Reading pairs of texts from files: two parallel text files, or one TSV, CSV or JSONL file.
+"""Reading pairs of texts from files: two parallel text files, or one TSV, CSV, JSONL or TMX file.
 
 What it is: `read_pairs`, which gives `Pairs`: the texts, where each pair came from, and the SHA-256 of each file.
 What is unusual: the format and the columns are found out, from the name and the first row. Every error names file:line.
@@ -7,6 +7,7 @@ What it does not know: tokens, batches, and whether the pairs are any good (`dat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -14,8 +15,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from regard.data.files import MAX_BYTES, Lines, shorten
-from regard.data.languages import is_language, suffix_language
+from regard.data.languages import bare, is_language, suffix_language
 from regard.data.tables import Columns, Skipped, find_columns, rows
+from regard.data.tmx import units
 from regard.errors import ConfigError, DataError
 
 
@@ -30,6 +32,7 @@ class Pairs:
         lines: N line numbers, from 1.
         sha256: of each file as it lies on disk, by its path.
         skipped: the bad lines left out.
+        to: N codes, the language of each target, where the file has a column or field `target_language`.
     """
 
     source: list[str]
@@ -39,6 +42,7 @@ class Pairs:
     lines: Sequence[int]
     sha256: Mapping[str, str]
     skipped: tuple[DataError, ...] = ()
+    to: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -50,13 +54,15 @@ class Pairs:
     def take(self, indices: Sequence[int]) -> Pairs:
         """The pairs at `indices`, in that order."""
         source, target = [self.source[i] for i in indices], [self.target[i] for i in indices]
-        return replace(self, source=source, target=target, lines=[self.lines[i] for i in indices])
+        to = None if self.to is None else [self.to[i] for i in indices]
+        return replace(self, source=source, target=target, lines=[self.lines[i] for i in indices], to=to)
 
 
 def read_pairs(
     paths: Sequence[Path],
     *,
     columns: tuple[str, str] | None = None,
+    languages: tuple[str, str] | None = None,
     skip_bad: int = 0,
     max_bytes: int = MAX_BYTES,
 ) -> Pairs:
@@ -64,18 +70,22 @@ def read_pairs(
 
     A first row that names `columns`, or `source` and `target`, or `src` and `tgt`, or two language codes, is a header;
     without one, the first two columns are source and target. JSONL fields have the same names, in the object itself or
-    in its `translation` object.
+    in its `translation` object. A column or field `target_language` says for each pair what it is translated into.
+
+    In a TMX file (`data.tmx`) each unit gives a pair for each language besides its source's.
 
     Args:
         paths: one table, or the source and the target file; `-` is standard input.
         columns: the names, or the numbers from 1, of the source and the target column.
+        languages: of a TMX file, the two to take (en takes en-US too); none: its source language into every other.
+            Other files need none.
         skip_bad: how many bad lines to leave out before giving up; they are in `Pairs.skipped`.
         max_bytes: the most bytes of each file after decompression.
 
     Raises:
         DataError: a file is missing, empty, broken or too large; a line is bad; two files differ in length.
         ConfigError: neither one nor two paths, or two and `columns`.
-        MissingExtraError: a file is zstd and the library is absent.
+        MissingExtraError: a file is zstd or TMX and the library is absent.
     """
     if len(paths) != 1 and (len(paths) != 2 or columns is not None):
         raise ConfigError(
@@ -85,7 +95,12 @@ def read_pairs(
     skipped = Skipped(skip_bad)
     with ExitStack() as stack:
         one, *two = (stack.enter_context(Lines(path, max_bytes=max_bytes)) for path in paths)
-        pairs = _read_parallel(one, two[0], skipped) if two else _read_table(one, columns, skipped)
+        if two:
+            pairs = _read_parallel(one, two[0], skipped)
+        elif bare(one.path).suffix.lower() == ".tmx":
+            pairs = _read_tmx(one, languages, skipped)
+        else:
+            pairs = _read_table(one, columns, skipped)
     if not pairs:
         raise DataError("there are no pairs in it", where=" and ".join(map(str, paths)), expected="a pair a line")
     return pairs
@@ -115,7 +130,7 @@ def _read_parallel(one: Lines, two: Lines, skipped: Skipped) -> Pairs:
 
 
 def _read_table(lines: Lines, wanted: tuple[str, str] | None, skipped: Skipped) -> Pairs:
-    source, target, numbers = list[str](), list[str](), list[int]()
+    source, target, to, numbers = list[str](), list[str](), list[str](), list[int]()
     columns: Columns | None = None
     for number, row in rows(lines, skipped):
         if columns is None:
@@ -123,14 +138,44 @@ def _read_table(lines: Lines, wanted: tuple[str, str] | None, skipped: Skipped) 
             if columns.header:
                 continue
         try:
-            left, right = columns.pick(row)
+            left, right, code = columns.pick(row)
         except ValueError as error:
             skipped.add(DataError(str(error), where=f"{lines.path}:{number}", got=shorten(str(row))))
             continue
         source.append(left)
         target.append(right)
         numbers.append(number)
+        to += [] if code is None else [code]
     names = columns.names if columns else (None, None)
     one, two = (name if name and is_language(name) else None for name in names)
     digest = {str(lines.path): lines.sha256}
-    return Pairs(source, target, (one, two), (lines.path,), numbers, digest, tuple(skipped.errors))
+    return Pairs(source, target, (one, two), (lines.path,), numbers, digest, tuple(skipped.errors), to or None)
+
+
+def _read_tmx(lines: Lines, wanted: tuple[str, str] | None, skipped: Skipped) -> Pairs:
+    source, target, to, numbers, sources = list[str](), list[str](), list[str](), list[int](), set[str]()
+    for unit in units(lines, skipped):
+        first = _spoken(wanted[0] if wanted else unit.source, unit.texts)
+        if first is None and not wanted:
+            mend = "say which two: --languages en,de"
+            raise DataError("no source language is named here", where=f"{lines.path}:{unit.line}",
+                            got=" ".join(unit.texts), mend=mend)  # fmt: skip
+        others = [code for code in unit.texts if code != first] if not wanted else [_spoken(wanted[1], unit.texts)]
+        for second in others:
+            if first is not None and second is not None:
+                sources.add(first)
+                source.append(unit.texts[first])
+                target.append(unit.texts[second])
+                to.append(second)
+                numbers.append(unit.line)
+    one, two = (codes.pop() if len(codes) == 1 else None for codes in (sources, set(to)))
+    several = to if two is None and not wanted else None
+    digest = {str(lines.path): lines.sha256}
+    return Pairs(source, target, wanted or (one, two), (lines.path,), numbers, digest, tuple(skipped.errors), several)
+
+
+def _spoken(wanted: str | None, texts: Mapping[str, str]) -> str | None:
+    """The language among `texts` that was asked for: itself, or else one of its regions, en-US for en."""
+    low = (wanted or "").lower()
+    itself = [code for code in texts if code.lower() == low]
+    return next(iter(itself + [code for code in texts if re.split("[-_]", code.lower())[0] == low]), None)

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.data.files import Lines, shorten
-from regard.data.languages import bare, is_language
+from regard.data.languages import bare, is_language, is_tag
 from regard.errors import DataError
 
 Row = list[str] | dict[str, Any]
 NAMES = [("source", "target"), ("src", "tgt")]
+TARGET_LANGUAGE = "target_language"
 
 
 class Skipped:
@@ -125,23 +126,31 @@ class Columns:
         names: of the same, where a header or JSONL gives them.
         header: whether the first row is one.
         width: how many columns a TSV or CSV row must have.
+        to: of the target's language, where there is a column or field `target_language`.
     """
 
     keys: tuple[Any, Any]
     names: tuple[str | None, str | None]
     header: bool
     width: int
+    to: Any = None
 
-    def pick(self, row: Row) -> tuple[str, str]:
-        """The two texts of a row; ValueError says what is wrong with it."""
+    def pick(self, row: Row) -> tuple[str, str, str | None]:
+        """The two texts of a row and the target's language; ValueError says what is wrong with it."""
+        keys = [key for key in (*self.keys, self.to) if key is not None]
         if isinstance(row, list):
             if len(row) != self.width:
                 raise ValueError(f"the row has {len(row)} columns and the first row {self.width}")
-            return row[self.keys[0]], row[self.keys[1]]
-        for key in self.keys:
-            if not isinstance(row.get(key), str):
-                raise ValueError(f"the field {key!r} is {'not a string' if key in row else 'missing'}")
-        return row[self.keys[0]], row[self.keys[1]]
+        elif self.to is None and TARGET_LANGUAGE in row:
+            raise ValueError(f"the field {TARGET_LANGUAGE!r} is here, but not in the first record")
+        else:
+            for key in keys:
+                if not isinstance(row.get(key), str):
+                    raise ValueError(f"the field {key!r} is {'not a string' if key in row else 'missing'}")
+        source, target, *to = (row[key] for key in keys)
+        if to and not is_tag(to[0]):
+            raise ValueError(f"the {TARGET_LANGUAGE} is no language code like de or zh-Hans")
+        return source, target, to[0] if to else None
 
 
 def find_columns(row: Row, wanted: tuple[str, str] | None, where: str) -> Columns:
@@ -152,10 +161,13 @@ def find_columns(row: Row, wanted: tuple[str, str] | None, where: str) -> Column
     """
     names = list(row) if isinstance(row, dict) else [name.strip() for name in row]
     pair = _named(names, wanted)
+    lower = [name.lower() for name in names]
+    to = names[lower.index(TARGET_LANGUAGE)] if TARGET_LANGUAGE in lower else None
     if pair is not None and isinstance(row, dict):
-        return Columns(pair, pair, header=False, width=len(row))
+        return Columns(pair, pair, header=False, width=len(row), to=to)
     if pair is not None:
-        return Columns((names.index(pair[0]), names.index(pair[1])), pair, header=True, width=len(row))
+        keys, where_to = (names.index(pair[0]), names.index(pair[1])), None if to is None else names.index(to)
+        return Columns(keys, pair, header=True, width=len(row), to=where_to)
     numbers = wanted or ("1", "2")
     if isinstance(row, list) and all(text.isdecimal() and 1 <= int(text) <= len(row) for text in numbers):
         return Columns((int(numbers[0]) - 1, int(numbers[1]) - 1), (None, None), header=False, width=len(row))

@@ -2,7 +2,8 @@
 
 What is unusual: any model will do. A token that it finds likely stands for the end, so that some hypotheses end by
 themselves and others are cut; its logits are set to 0 for a law about lengths; and all but four tokens are banned where
-every possible output must be tried. What it does not know: tokenizers, and which token ends a text.
+every possible output must be tried. 28 and 29 are tried freely, and again under a constraint that leaves the shortest
+output no choice. What it does not know: tokenizers, and which token ends a text.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.generate import Hypothesis, beam_search
+from regard.generate import Constraint, Hypothesis, Phrase, beam_search
 from regard.laws.cache import MARGIN, greedy
 from regard.laws.law import law
 from regard.laws.trial import Broken, NotApplicable, Trial, Undecided
@@ -33,11 +34,15 @@ TIE = 1e-4
 
 @dataclass(frozen=True)
 class Inputs:
-    """Three outputs to search for: how each begins, its source (of 4, 2 and 6 tokens, if any), and what ends it."""
+    """Three outputs to search for: how each begins, its source (of 4, 2 and 6 tokens, if any), and what ends it.
+
+    `kept` is what they must keep to where they are constrained: a first token, two others in a row, and no two twice.
+    """
 
     first: Tensor
     sources: list[Tensor]
     end: int
+    kept: Constraint
 
 
 def draw(trial: Trial) -> Inputs:
@@ -50,11 +55,20 @@ def draw(trial: Trial) -> Inputs:
     first = trial.ids(3, 1)[:, 0]
     sources = [source[0] for n in (4, 2, 6) if (source := trial.source(1, n)) is not None]
     said = trial.decoded(first[:1, None], trial.start(sources[0][None] if sources else None))  # (1, 1, V)
-    return Inputs(first, sources, int(said[0, 0].topk(2).indices[1]))
+    end = int(said[0, 0].topk(2).indices[1])
+    letters = [token for token in range(trial.config.vocab_size) if token != end]
+    one, two, three = (letters[i] for i in torch.randperm(len(letters), generator=trial.random)[:3])
+    return Inputs(first, sources, end, Constraint((one,), (Phrase(((two, three),)),), no_repeat_ngram=2))
 
 
 def search(
-    trial: Trial, given: Inputs, rows: Sequence[int] = (0, 1, 2), *, beam: int = BEAM, alpha: float = 0.6
+    trial: Trial,
+    given: Inputs,
+    rows: Sequence[int] = (0, 1, 2),
+    *,
+    beam: int = BEAM,
+    alpha: float = 0.6,
+    constrained: bool = False,
 ) -> list[list[Hypothesis]]:
     """All hypotheses found for these of the inputs, searched in one batch and in this order."""
     state = trial.start(*_sources(trial, given, rows), capacity=max(LIMITS))
@@ -68,6 +82,7 @@ def search(
         beam=beam,
         n_best=beam,
         alpha=alpha,
+        constraints=[given.kept] * len(rows) if constrained else (),
     )
 
 
@@ -133,17 +148,29 @@ def every_output(
     return said, log_p[..., end] + F.pad(said[:, :-1], (1, 0))
 
 
+def keeps(kept: Constraint, one: Hypothesis) -> bool:
+    """Whether it begins with the prefix, holds the phrases, and repeats no n-gram outside of these."""
+    n, given = kept.no_repeat_ngram, {*range(len(kept.prefix)), *(i for _, *span in one.met for i in range(*span))}
+    grams = [one.ids[i : i + n] for i in range(len(one.ids) - n + 1)]
+    again = any(gram in grams[:i] for i, gram in enumerate(grams) if i + n - 1 not in given)
+    holds = all(one.ids[start:end] in kept.phrases[phrase].forms for phrase, start, end in one.met)
+    return len(one.met) == len(kept.phrases) and holds and one.ids[: len(kept.prefix)] == kept.prefix and not again
+
+
 @law(28, "the n best are distinct, end once, and score what the model says of them when told")
 def truthful(trial: Trial) -> Iterator[float]:
     """Best first, and each recomputed by teacher forcing (sockeye #233)."""
     given, alpha = draw(trial), 0.6
-    for row, best in enumerate(search(trial, given, alpha=alpha)):
+    for constrained, row in itertools.product((False, True), range(3)):
+        best = search(trial, given, [row], alpha=alpha, constrained=constrained)[0]
         if len({one.ids for one in best}) < len(best) or not best:
             raise Broken("two hypotheses are the same")
         if any(given.end in one.ids for one in best):
             raise Broken("a hypothesis goes on after its end")
         if any(not one.finished and len(one.ids) != LIMITS[row] for one in best):
             raise Broken("a hypothesis was cut before its limit")
+        if constrained and not all(keeps(given.kept, one) for one in best):
+            raise Broken("a hypothesis does not keep to its constraint")
         if best != sorted(best, key=lambda one: -one.score):
             raise Broken("the hypotheses do not come best first")
         for one in best:
@@ -157,10 +184,11 @@ def truthful(trial: Trial) -> Iterator[float]:
 def alone(trial: Trial) -> Iterator[float]:
     """In another order, in pairs, one by one, and with a beam of 1 token by token (OpenNMT-py #137)."""
     given = draw(trial)
-    together = search(trial, given)
-    for rows in ([2, 0, 1], [1, 2], [0], [1], [2]):
-        for row, best in zip(rows, search(trial, given, rows), strict=True):
-            yield from _same(together[row], best)
+    for constrained in (False, True):
+        together = search(trial, given, constrained=constrained)
+        for rows in ([2, 0, 1], [1, 2], [0], [1], [2]):
+            for row, best in zip(rows, search(trial, given, rows, constrained=constrained), strict=True):
+                yield from _same(together[row], best)
     said, leads = greedy(trial, list(given.first[:, None]), given.sources, max(LIMITS))
     if not leads.min() >= MARGIN:
         raise Undecided("two tokens are almost equally likely at some step")

@@ -5,7 +5,7 @@
         yield trial.gap(with_padding, without)          # each gap it finds, in units of the logits' size
 
     LAWS[2](model)         -> Verdict(2, ..., "pass", measured=3e-7, tolerance=1e-4, ...)
-    report_card(model)     -> every law's verdict
+    report_card(model)     -> every law's verdict;  summary(card) -> what they come to, in a sentence
 
 What is unusual: a law yields numbers that ought to be zero and the largest decides, so that a verdict shows how close
 it was. What a number cannot say is raised: Broken, NotApplicable, Undecided (never a pass that luck gave).
@@ -15,7 +15,8 @@ What it does not know: the laws themselves.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -97,6 +98,17 @@ def law(number: int, name: str, *, exact: bool = False) -> Callable[[Check], Law
 def report_card(model: Model, *, numbers: Iterable[int] | None = None, seed: int = 0) -> list[Verdict]:
     """The verdicts of these laws (None: all) on a model, by number."""
     return [LAWS[number](model, seed=seed) for number in sorted(LAWS if numbers is None else numbers)]
+
+
+def summary(card: Sequence[Verdict]) -> str:
+    """How many laws hold, what the other verdicts mean, and which laws a model alone cannot be asked."""
+    count = Counter(verdict.outcome for verdict in card)
+    told = [f"{count['pass']} laws hold, {count['fail'] or 'none'} broken"]
+    if count["undecided"]:
+        told.append(f"{count['undecided']} undecided (this model's outputs are too alike to tell; no fault)")
+    if count["not applicable"]:
+        told.append(f"{count['not applicable']} not applicable (about parts that this model has not)")
+    return ", ".join(told) + ". The numbers left out are laws of training, files and scores, which regard's tests run."
 
 
 def _dtype(model: Model) -> torch.dtype:

@@ -27,26 +27,32 @@ IdPairs = Sequence[tuple[Sequence[int], Sequence[int]]]
 
 
 @torch.no_grad()
-def score_pairs(model: Model, tokenizer: Tokenizer, pairs: IdPairs) -> list[float]:
-    """log p(target | source) of each pair, the end of the target included; natural logarithm, in the order given.
+def score_tokens(model: Model, tokenizer: Tokenizer, pairs: IdPairs) -> list[list[float]]:
+    """log p of each target token given those before it and the source, the end last; natural logarithm.
 
     Raises:
         ConfigError: the model has learned positions, and a text is longer than those.
     """
-    scores = [0.0] * len(pairs)
+    scores: list[list[float]] = [[]] * len(pairs)
     for rows, batch in _batches(model, tokenizer, pairs):
         hidden = TranslationTask().hidden(model, batch)  # (B, T, D)
         for i, states, real, targets in zip(rows, hidden, batch.tgt_real, batch.tgt_out, strict=True):
             log_p = model.logits(states[real]).double().log_softmax(-1)  # (T, V)
-            scores[i] = float(log_p.gather(1, targets[real][:, None]).sum())
+            scores[i] = log_p.gather(1, targets[real][:, None])[:, 0].tolist()
     return scores
 
 
 @torch.no_grad()
-def align_pairs(model: Model, tokenizer: Tokenizer, pairs: IdPairs) -> list[tuple[tuple[int, int], ...]]:
+def align_pairs(
+    model: Model, tokenizer: Tokenizer, pairs: IdPairs, leads: Sequence[int] = ()
+) -> list[tuple[tuple[int, int], ...]]:
     """For each pair, (source token, target token) for every target token in turn; both count from 0, ends left out.
 
-    A source must have a token. Raises ConfigError as `score_pairs`.
+    A source must have a token of its own. Raises ConfigError as `score_tokens`.
+
+    Args:
+        leads: how many first tokens of each source are not its own (`tasks.prefix`): they are not counted, and
+            nobody's origin. None are, when it is empty.
     """
     links: list[tuple[tuple[int, int], ...]] = [()] * len(pairs)
     for rows, batch in _batches(model, tokenizer, pairs):
@@ -55,7 +61,8 @@ def align_pairs(model: Model, tokenizer: Tokenizer, pairs: IdPairs) -> list[tupl
         weights = torch.stack(list(seen.values())).mean((0, 2))  # (layers, B, H, T, S) -> (B, T, S)
         for i, row in zip(rows, weights, strict=True):
             source, target = pairs[i]
-            best = row[: len(target), : len(source)].argmax(-1).tolist()  # the source's </s> is nobody's origin
+            lead = leads[i] if leads else 0
+            best = row[: len(target), lead : len(source)].argmax(-1).tolist()  # the source's </s> is nobody's origin
             links[i] = tuple((s, t) for t, s in enumerate(best))
     return links
 

@@ -14,16 +14,27 @@ UNSPACED = {"zh": "zh", "ja": "char", "th": "char"}
 """sacrebleu's tokenizer for languages written without spaces; for the others, 13a."""
 
 
+def metrics_for(language: str | None, tokenize: str = "") -> dict[str, Any]:
+    """sacrebleu's BLEU and chrF, as objects, for a target language.
+
+    Args:
+        language: its code; it decides what BLEU takes for a word.
+        tokenize: sacrebleu's tokenizer in place of that, for texts that are tokenised already, as some published are.
+    """
+    from sacrebleu import BLEU, CHRF
+
+    usual = UNSPACED.get((language or "")[:2], "13a")
+    return {"bleu": BLEU(tokenize=tokenize or usual, force=bool(tokenize)), "chrf": CHRF()}
+
+
 def translation_metrics(
-    outputs: Sequence[str], references: Sequence[str], language: str | None
+    outputs: Sequence[str], references: Sequence[str], language: str | None, tokenize: str = ""
 ) -> dict[str, dict[str, Any]]:
     """{"bleu": {"score": 0 to 100, "signature": ...}, "chrf": {...}} of N outputs against N references.
 
     Args:
-        language: the code of the target language; it decides what BLEU takes for a word.
+        language, tokenize: see `metrics_for`.
     """
-    from sacrebleu import BLEU, CHRF
-
-    metrics = {"bleu": BLEU(tokenize=UNSPACED.get((language or "")[:2], "13a")), "chrf": CHRF()}
+    metrics = metrics_for(language, tokenize)
     scores = {name: metric.corpus_score(outputs, [references]).score for name, metric in metrics.items()}
     return {name: {"score": scores[name], "signature": str(metric.get_signature())} for name, metric in metrics.items()}

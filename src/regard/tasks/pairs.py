@@ -1,15 +1,19 @@
 """From files of pairs to what a translator is trained and scored on: read, held out, cleaned, checked, counted.
 
+What is unusual: pairs of another kind (back-translated ones: written text whose source is a model's) only join the
+training, behind a tag, and never share a text with what is held out.
+
 What it does not know: ids, batches, models.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.data import Finding, Pairs, check_pairs, clean, read_pairs, split_dev
+from regard.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -18,21 +22,56 @@ class Corpus:
 
     train: Pairs
     dev: Pairs
-    languages: tuple[str | None, str | None]
     findings: list[Finding]
     held_out: bool
     """The development pairs were taken from the training files."""
+    extra: Pairs | None = None
+    """More pairs to train on."""
+    tag: str | None = None
+    """What their sources are marked with."""
+
+    @property
+    def parts(self) -> tuple[tuple[Pairs, str | None], ...]:
+        """All that is trained on, in order, with the tag of the sources."""
+        return (self.train, None), *([(self.extra, self.tag)] if self.extra else [])
+
+    @property
+    def sides(self) -> tuple[list[str], list[str]]:
+        """All training sources, and all training targets."""
+        parts = [pairs for pairs, _ in self.parts]
+        return [text for part in parts for text in part.source], [text for part in parts for text in part.target]
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The target languages that the training pairs name one by one, sorted; none where there is one direction."""
+        return tuple(sorted(set(self.train.to or ())))
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Source and target, where they are known; several targets are none."""
+        source, target = self.train.languages
+        return source, self.targets[0] if len(self.targets) == 1 else None if self.targets else target
 
     @property
     def hashes(self) -> dict[str, str]:
         """The SHA-256 of every file read."""
-        return {**self.train.sha256, **self.dev.sha256}
+        return {**self.train.sha256, **self.dev.sha256, **(self.extra.sha256 if self.extra else {})}
+
+    def where(self, index: int) -> str:
+        """`file:line` of one training pair."""
+        for pairs, _ in self.parts:
+            if index < len(pairs):
+                return pairs.where(index)
+            index -= len(pairs)
+        raise IndexError(index)
 
 
 def read_corpus(
     train: Sequence[str],
     dev: Sequence[str],
     *,
+    extra: Sequence[str] = (),
+    tag: str | None = None,
     columns: tuple[str, str] | None,
     languages: tuple[str, str] | None,
     skip_bad: int,
@@ -42,12 +81,31 @@ def read_corpus(
 
     Raises:
         DataError: a file or a line is bad, or nothing is left to train on.
+        ConfigError: a tag, and no extra pairs to mark with it.
     """
-    pairs = read_pairs([Path(p) for p in train], columns=columns, skip_bad=skip_bad)
+    if tag is not None and not extra:
+        raise ConfigError("there are no extra pairs to mark", where="data.extra_tag", got=tag,
+                          mend="name them: --extra SRC TGT")  # fmt: skip
+
+    def read(files: Sequence[str]) -> Pairs:
+        chosen = columns if files is train or len(files) == 1 else None
+        pairs = read_pairs([Path(path) for path in files], columns=chosen, languages=languages, skip_bad=skip_bad)
+        return replace(pairs, languages=languages) if languages else pairs
+
+    pairs = read(train)
     if dev:
-        held = read_pairs([Path(p) for p in dev], columns=columns, skip_bad=skip_bad)
-        kept = pairs
+        kept, held = pairs, read(dev)
     else:
         kept, held = split_dev(clean(pairs), seed=seed)
     findings = check_pairs(pairs, held if dev else None)
-    return Corpus(clean(kept), clean(held), languages or pairs.languages, findings, held_out=not dev)
+    more = read(extra) if extra else None
+    if more:
+        findings += [found for found in check_pairs(more, held) if found.count and found.name != "pairs"]
+        more = _apart(clean(more), held)
+    return Corpus(clean(kept), clean(held), findings, held_out=not dev, extra=more, tag=tag)
+
+
+def _apart(pairs: Pairs, held: Pairs) -> Pairs:
+    """The pairs that share no text with the held-out ones."""
+    known = {*held.source, *held.target}
+    return pairs.take([i for i in range(len(pairs)) if known.isdisjoint((pairs.source[i], pairs.target[i]))])

@@ -7,7 +7,6 @@ What it does not know: files, optimizers, how results are shown.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,48 +15,60 @@ import torch
 from torch import Tensor
 
 from regard.data import Batch, Pairs, TokenBatches, collate, deal
-from regard.errors import NonFiniteError
-from regard.generate import Hypothesis, beam_search
 from regard.model import LMHead, Model
 from regard.tasks.losses import linear_cross_entropy
+from regard.tasks.metrics import translation_metrics
+from regard.tasks.rdrop import symmetric_divergence
+from regard.tasks.search import search_translations
+from regard.tasks.variation import Variation
 from regard.text import Tokenizer
 
-DECODE_TOKENS = 3_000
-"""Source tokens decoded together, padding and beams included."""
 EVALUATED_TOGETHER = 64
 """Development pairs in one batch; the loss is the same for any number."""
 
 
 @dataclass(frozen=True)
 class TranslationTask:
-    """The loss: label-smoothed cross entropy of each target token given those before it and the source."""
+    """The loss: label-smoothed cross entropy of each target token given those before it and the source.
+
+    Attributes:
+        rdrop: alpha of R-Drop (Liang et al. 2021). Each batch goes through twice under different dropout; the loss is
+            the mean cross entropy of both, and alpha / 4 of their symmetric divergence: the paper's, halved, so that
+            it is still a cross entropy a token. 0: once.
+    """
 
     label_smoothing: float = 0.0
+    rdrop: float = 0.0
 
     def hidden(self, model: Model, batch: Batch) -> Tensor:
-        """The target side under teacher forcing, (B, T, D); its pads are on the right and need no mask."""
-        transformer = model.transformer
-        memory = transformer.encode(batch.src, real=batch.src_real)
-        return transformer.decode(batch.tgt_in, transformer.start(memory, batch.src_real))
+        """The target side under teacher forcing, (B, T, D); its pads are on the right and need no mask.
+
+        With R-Drop (2 B, T, D): the batch, and the batch again.
+        """
+        transformer, again = model.transformer, 2 if self.rdrop else 1
+        real = batch.src_real.repeat(again, 1)
+        memory = transformer.encode(batch.src.repeat(again, 1), real=real)
+        return transformer.decode(batch.tgt_in.repeat(again, 1), transformer.start(memory, real))
 
     def loss(self, model: Model, hidden: Tensor, batch: Batch) -> Tensor:
         """Sum over the batch's real target tokens."""
         assert isinstance(model.head, LMHead)
-        real = hidden[batch.tgt_real]  # (N, D)
-        return linear_cross_entropy(
-            real if model.head.scale == 1 else real * model.head.scale,
-            model.head.projection(model.transformer.tokens.weight),
-            batch.tgt_out[batch.tgt_real],
-            bias=model.head.bias,
-            smoothing=self.label_smoothing,
-        )
+        weight, bias, scale = model.head.projection(model.transformer.tokens.weight), model.head.bias, model.head.scale
+        passes = [part[batch.tgt_real] for part in hidden.chunk(2 if self.rdrop else 1)]  # (N, D) each
+        passes = passes if scale == 1 else [real * scale for real in passes]
+        wanted = batch.tgt_out[batch.tgt_real].repeat(len(passes))
+        loss = linear_cross_entropy(torch.cat(passes), weight, wanted, bias=bias, smoothing=self.label_smoothing)
+        if not self.rdrop:
+            return loss
+        return loss / 2 + self.rdrop / 4 * symmetric_divergence(passes[0], passes[1], weight, bias=bias)
 
 
 class TranslationData:
     """Pairs as ids: training batches by step, and the loss on the development pairs.
 
     Args:
-        train, dev: source and target texts as ids without control tokens.
+        train, dev: source and target texts as ids without control tokens, what goes before each source included.
+        variation: makes the training pairs anew in each epoch; None: they stay what they are.
         tokens_per_batch, seed, multiple, max_len: see `TokenBatches`.
     """
 
@@ -71,8 +82,10 @@ class TranslationData:
         seed: int,
         multiple: int,
         max_len: int,
+        variation: Variation | None = None,
     ) -> None:
         self.tokenizer, self.train, self.dev, self.multiple = tokenizer, train, dev, multiple
+        self.variation = variation
         lengths = [(len(s) + 1, len(t) + 1) for s, t in zip(*train, strict=True)]
         self.order = TokenBatches(
             lengths, tokens_per_batch=tokens_per_batch, seed=seed, multiple=multiple, max_len=max_len
@@ -90,8 +103,11 @@ class TranslationData:
         return sum(len(t) + 1 for t in self.train[1])
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """This rank's part of the batch of a step."""
-        return self._collate(self.train, deal(self.order.batch(step), rank, world))
+        """This rank's part of the batch of a step; a variation's pieces may make it longer than it was counted."""
+        rows = deal(self.order.batch(step), rank, world)
+        if self.variation is None:
+            return self._collate(self.train, rows)
+        return self._collate(self.variation.ids(rows, step // self.batches_per_epoch), range(len(rows)))
 
     def evaluate(self, model: Model) -> dict[str, float]:
         """dev_loss: nats a target token, ends included, over all development pairs; no smoothing, no dropout."""
@@ -121,72 +137,31 @@ def length_ratio(sources: Sequence[list[int]], targets: Sequence[list[int]]) -> 
     return float(np.quantile(ratios, 0.999)) if ratios else 2.0
 
 
-def search_translations(
-    model: Model,
-    tokenizer: Tokenizer,
-    sources: Sequence[list[int]],
-    *,
-    ratio: float,
-    beam: int,
-    n_best: int = 1,
-    alpha: float = 1.0,
-) -> list[list[Hypothesis]]:
-    """The n best outputs of each source (ids without control tokens), in the order given.
+def bleu_on(
+    model: Model, data: TranslationData, pairs: Pairs, *, language: str | None, at_most: int
+) -> tuple[dict[str, float], dict[str, str]]:
+    """sacrebleu's BLEU and chrF, greedy, on up to `at_most` development pairs spread over all, and their signatures.
 
-    Sources of like length are decoded together. An output may have ratio * source tokens + 10, within max_len.
+    Of several target languages, each is scored apart (`dev_bleu_de`) and `dev_bleu` is their mean: a BLEU over all
+    would have no one way to cut words.
+
+    Args:
+        pairs: the texts of `data.dev`.
+        language: the target's, where `pairs.to` does not say it.
     """
-    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-    found: list[list[Hypothesis]] = [[] for _ in sources]
-    start = 0
-    while start < len(order):
-        end = start + 1
-        while end < len(order) and (end + 1 - start) * (len(sources[order[end]]) + 1) * max(1, beam) <= DECODE_TOKENS:
-            end += 1
-        rows = order[start:end]
-        batch = collate([sources[i] for i in rows], [[] for _ in rows], pad_id=tokenizer.pad_id,
-                        bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id).to(model.device)  # fmt: skip
-        limits = [min(model.config.max_len, math.ceil(ratio * (len(sources[i]) + 1)) + 10) for i in rows]
-        for i, best in zip(rows, _search(model, tokenizer, batch, limits, beam, n_best, alpha), strict=True):
-            if not best:
-                raise NonFiniteError(
-                    "the model gives no finite score to any output", where=f"text {i + 1} of {len(sources)}",
-                    mend="its weights are damaged: see regard doctor MODEL",
-                )  # fmt: skip
-            found[i] = best
-        start = end
-    return found
-
-
-@torch.no_grad()
-def _search(
-    model: Model, tokenizer: Tokenizer, batch: Batch, limits: list[int], beam: int, n_best: int, alpha: float
-) -> list[list[Hypothesis]]:
-    transformer = model.transformer
-    real = None if bool(batch.src_real.all()) else batch.src_real
-    memory = transformer.encode(batch.src, real=real)
-    state = transformer.start(memory, real, capacity=max(limits) + 1)
-    first = torch.full((len(limits),), tokenizer.bos_id, device=model.device)
-    banned = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.mask_id)
-    return beam_search(
-        model, state, first, eos_id=tokenizer.eos_id, limits=torch.tensor(limits, device=model.device),
-        beam=beam, n_best=n_best, alpha=alpha, banned=banned,
-    )  # fmt: skip
-
-
-def translate_texts(
-    model: Model, tokenizer: Tokenizer, texts: Sequence[str], *, ratio: float, beam: int, n_best: int = 1
-) -> list[list[tuple[str, Hypothesis]]]:
-    """The n best translations of each text, as texts, with the hypotheses they were read from."""
-    found = search_translations(model, tokenizer, tokenizer.encode_batch(texts), ratio=ratio, beam=beam, n_best=n_best)
-    return [[(tokenizer.decode(h.ids), h) for h in best] for best in found]
-
-
-def bleu_on(model: Model, tokenizer: Tokenizer, pairs: Pairs, *, ratio: float, at_most: int) -> dict[str, float]:
-    """sacrebleu's BLEU and chrF, greedy, on up to `at_most` pairs spread over all; for a run's own log."""
-    from sacrebleu import corpus_bleu, corpus_chrf
-
-    some = pairs.take(sorted({round(i * (len(pairs) - 1) / max(1, at_most - 1)) for i in range(at_most)}))
+    rows = sorted({round(i * (len(pairs) - 1) / max(1, at_most - 1)) for i in range(at_most)})
+    sources, ratio = [data.dev[0][i] for i in rows], length_ratio(*data.train)
     model.eval()
-    outputs = [best[0][0] for best in translate_texts(model, tokenizer, some.source, ratio=ratio, beam=1)]
-    bleu, chrf = corpus_bleu(outputs, [some.target]), corpus_chrf(outputs, [some.target])
-    return {"dev_bleu": round(bleu.score, 2), "dev_chrf": round(chrf.score, 2)}
+    found = search_translations(model, data.tokenizer, sources, ratio=ratio, beam=1)
+    by_language: dict[str | None, list[tuple[str, str]]] = {}
+    for i, best in zip(rows, found, strict=True):
+        code = language if pairs.to is None else pairs.to[i]
+        by_language.setdefault(code, []).append((data.tokenizer.decode(best[0].ids), pairs.target[i]))
+    scores, signatures = dict[str, list[float]](), dict[str, str]()
+    for code, both in by_language.items():
+        outputs, references = zip(*both, strict=True)
+        for name, metric in translation_metrics(outputs, references, code).items():
+            own = f"dev_{name}_{code}" if len(by_language) > 1 else f"dev_{name}"
+            scores.setdefault(f"dev_{name}", []).append(metric["score"])
+            scores[own], signatures[own] = [metric["score"]], metric["signature"]
+    return {name: round(sum(values) / len(values), 2) for name, values in scores.items()}, signatures

@@ -1,4 +1,4 @@
-"""Text to token ids and back: four kinds of vocabulary over the library `tokenizers`.
+"""Text to token ids and back: five kinds of vocabulary over the library `tokenizers`.
 
 What it is: one frozen value that trains, encodes, decodes, saves and loads. The kinds:
 
@@ -7,15 +7,18 @@ What it is: one frozen value that trains, encodes, decodes, saves and loads. The
     bytes    merges of bytes inside a word; nothing unknown, nothing normalised, and decode(a + b) is
              decode(a) + decode(b) as long as no character is cut
     chars    one token a character; a character never seen in training is <unk>
+    words    one token for what stands between two spaces, for text that is cut into pieces already (the BPE files of a
+             published experiment); a piece never seen in training, or beyond the size, is <unk>
 
 A word is a run of letters with the space before it; each digit, and each punctuation mark, is a word of its own, so
 that " Hund" is one token before "." and before " und". In bpe and unigram a space is put before the text (and taken
 away by decode), so that a word is the same token at the start of a sentence and inside it.
 
 What is unusual: (1) the round trip. `decode(encode(text))` is the NFC form of text, with every space kept, for bpe and
-unigram; text itself for bytes; for chars the NFC form without the unknown characters. A lone surrogate becomes U+FFFD.
+unigram; text itself for bytes; for chars the NFC form without the unknown characters; for words the NFC form without
+the unknown words, with one space between two. A lone surrogate becomes U+FFFD.
 (2) Text is only ever text: `</s>` typed by a user becomes its characters, never the control token. It is a property of
-the vocabulary too: a control token holds brackets and letters, and no word does.
+the vocabulary too: a control token holds brackets and letters, and no word does (in words, each begins with a space).
 (3) A word has at most 32 characters, so a million letters without a space take linear time.
 
 What it does not know: the model, and where its control tokens go (`data.batch` puts <s> and </s> around the ids).
@@ -37,7 +40,7 @@ from tokenizers import Tokenizer as Backend
 
 from regard.errors import CheckpointError, ConfigError
 
-Kind = Literal["bpe", "unigram", "bytes", "chars"]
+Kind = Literal["bpe", "unigram", "bytes", "chars", "words"]
 
 ROLES = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
 WORD = r" ?[\p{L}\p{M}]{1,32}| ?\p{N}| ?[^\s\p{L}\p{M}\p{N}]|\s{1,16}(?!\S)|\s"
@@ -82,7 +85,7 @@ class Tokenizer:
             # Brackets are words of their own, so no piece of plain text can be spelled like a special.
             if not re.fullmatch(r"[<\[]\S+[>\]]", special) or [*names, *BYTES].count(special) > 1:
                 raise ConfigError("special tokens must look like <name>, each once", where="specials", got=special)
-        room = vocab_size - len(names) - (0 if kind == "chars" else 256)
+        room = vocab_size - len(names) - (0 if kind in ("chars", "words") else 256)
         if room < LEAST_ROOM:
             raise ConfigError(
                 "the vocabulary has no room to learn in",
@@ -111,6 +114,12 @@ class Tokenizer:
         """One more than the largest id."""
         return max(self.backend.get_vocab(with_added_tokens=True).values()) + 1
 
+    @property
+    def specials(self) -> tuple[str, ...]:
+        """The tokens that no text encodes to: the five control tokens, and those given to `train`; by id."""
+        added = sorted(self.backend.get_added_tokens_decoder().items())
+        return tuple(token.content for _, token in added if token.special)
+
     def encode(self, text: str) -> list[int]:
         """The ids of `text`, without <s> and </s>; never a control token, whatever the text says."""
         return list(self.backend.encode(_valid(text), add_special_tokens=False).ids)
@@ -122,6 +131,12 @@ class Tokenizer:
             batch = [_valid(text) for text in texts[start : start + BATCH]]
             ids += [row.ids for row in self.backend.encode_batch_fast(batch, add_special_tokens=False)]
         return ids
+
+    def words(self, text: str) -> list[str]:
+        """What the text is cut into before each part is encoded by itself, written as the vocabulary writes it."""
+        normalizer, text = self.backend.normalizer, _valid(text)
+        normal = normalizer.normalize_str(text) if normalizer else text
+        return [word for word, _ in self.backend.pre_tokenizer.pre_tokenize_str(normal)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`; control and special tokens are left out, bytes that are no UTF-8 become U+FFFD."""
@@ -146,11 +161,10 @@ class Tokenizer:
     def save(self, folder: Path) -> None:
         """Write tokenizer.json and tokenizer_config.json, which `transformers` opens as a `PreTrainedTokenizerFast`."""
         roles = {f"{role}_token": self.backend.id_to_token(getattr(self, f"{role}_id")) for role in ROLES}
-        added = (token.content for token in self.backend.get_added_tokens_decoder().values() if token.special)
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",
             **roles,
-            "additional_special_tokens": [token for token in added if token not in roles.values()],
+            "additional_special_tokens": [token for token in self.specials if token not in roles.values()],
             "clean_up_tokenization_spaces": False,
             "split_special_tokens": True,
         }
@@ -308,4 +322,16 @@ def _train_chars(corpus: _Corpus, names: list[str], room: int) -> Backend:
     return backend
 
 
-_TRAINERS = {"bpe": _train_bpe, "unigram": _train_unigram, "bytes": _train_bytes, "chars": _train_chars}
+def _train_words(corpus: _Corpus, names: list[str], room: int) -> Backend:
+    count = Counter(f" {word}" for text in corpus.texts for word in text.split(" ") if word)
+    pieces = [*names, *sorted(count, key=lambda word: (-count[word], word))[:room]]
+    backend = Backend(models.WordLevel({piece: index for index, piece in enumerate(pieces)}, unk_token=ROLES["unk"]))
+    backend.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Prepend(" ")])
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(r" [^ ]*"), "isolated")
+    backend.decoder = decoders.Sequence([decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    return backend
+
+
+_TRAINERS = {
+    "bpe": _train_bpe, "unigram": _train_unigram, "bytes": _train_bytes, "chars": _train_chars, "words": _train_words,
+}  # fmt: skip

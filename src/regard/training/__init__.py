@@ -2,8 +2,9 @@
 
 from regard.training.loop import DevEvent, EndEvent, Event, Loop, StepEvent
 from regard.training.optim import Muon, lr_factor, make_optimizers, orthogonalise
+from regard.training.outcome import Result
 from regard.training.recipe import Recipe
-from regard.training.run import Reporter, Result, read_recipe, train
+from regard.training.run import Reporter, read_recipe, train
 from regard.training.state import Progress
 from regard.training.step import TrainStep, add_gradients
 

@@ -16,6 +16,9 @@ from typing import Any
 
 from regard.hub.atomic import replace_file
 
+SLOWER = 3
+"""How many times as long as planned an update may take before it is said."""
+
 
 class RunLog:
     """Appends one JSON object a line to run.jsonl."""
@@ -28,6 +31,11 @@ class RunLog:
         finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"event": event, **finite}, ensure_ascii=False) + "\n")
+
+
+def has_line(step: int) -> bool:
+    """Whether an update goes into run.jsonl: each of the first 100, so that a short run has a curve; then each 20th."""
+    return step <= 100 or step % 20 == 0
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -75,6 +83,24 @@ class Guard:
             )
         return None
 
+    def pace(self, made: int, seconds: float, planned: int, budget: float) -> str | None:
+        """Look at the speed: updates made in so many seconds, of those planned for the budget of seconds."""
+        fitting = round(budget * made / max(1e-9, seconds))
+        if made < 20 or fitting > planned / SLOWER:
+            return None
+        return self._once(
+            f"at this pace {fitting:,} of {planned:,} planned updates will be made: each takes over {SLOWER} times as "
+            "long as planned; is the machine busy with something else?"
+        )
+
+    def end(self, made: int, planned: int) -> str | None:
+        """Look at how many updates there were."""
+        if made >= planned / 2:
+            return None
+        return (
+            f"this machine was busy, or is slower than was measured: {made:,} of {planned:,} planned updates were made"
+        )
+
     def _once(self, sentence: str) -> str | None:
         what = sentence.partition(":")[2]
         if what in self.said:
@@ -94,23 +120,31 @@ def draw_curves(folder: Path) -> None:
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axis = figure.subplots()
-    axis.plot(
-        [e["step"] for e in steps], [e["train_loss"] for e in steps], color="#8da0cb", lw=1, label="training loss"
-    )
+    updates = [e["step"] for e in steps]
+    axis.plot(updates, [e["train_loss"] for e in steps], color="#8da0cb", lw=1, label="training loss (a batch)")
     if looks:
-        axis.plot([e["step"] for e in looks], [e["dev_loss"] for e in looks], "o-", color="#d95f02", ms=4,
-                  label="development loss")  # fmt: skip
+        axis.plot([e["step"] for e in looks], [e["dev_loss"] for e in looks], "o-" if len(looks) > 1 else "o",
+                  color="#d95f02", ms=4, label="development loss")  # fmt: skip
         best = min(looks, key=lambda e: e["dev_loss"])
         axis.annotate(f"{best['dev_loss']:.3f}", (best["step"], best["dev_loss"]), textcoords="offset points",
                       xytext=(0, -14), ha="center", color="#d95f02")  # fmt: skip
-    axis.set(xlabel="updates", ylabel="nats a token", ylim=(0, None))
+    highest = max([e["train_loss"] for e in steps] + [e["dev_loss"] for e in looks])
+    axis.set(xlabel="updates", ylabel="nats a token", xlim=(0, None), ylim=(0, 1.05 * highest))
+    axis.set_title(_not_alike(events), fontsize="small", color="#777777")
     axis.spines[["top", "right"]].set_visible(False)
     rate = axis.twinx()
-    rate.plot(
-        [e["step"] for e in steps], [e["lr"] for e in steps], color="#bbbbbb", lw=1, ls="--", label="learning rate"
-    )
+    rate.plot(updates, [e["lr"] for e in steps], color="#bbbbbb", lw=1, ls="--", label="learning rate")
     rate.set(ylabel="learning rate", ylim=(0, None))
     rate.spines[["top"]].set_visible(False)
     lines = [*axis.get_lines(), *rate.get_lines()]
-    axis.legend(lines, [str(line.get_label()) for line in lines], frameon=False, loc="upper right")
+    figure.legend(lines, [str(line.get_label()) for line in lines], frameon=False, loc="outside upper center", ncols=3)
     replace_file(folder / "curves.svg", lambda scratch: figure.savefig(scratch, format="svg"))
+
+
+def _not_alike(events: list[dict[str, Any]]) -> str:
+    """What raises the training loss and not the development loss, so that nobody wonders which is the lower."""
+    recipe: dict[str, Any] = next((e["recipe"] for e in events if e.get("event") == "start"), {})
+    amounts = {"label smoothing": recipe.get("label_smoothing"), "R-Drop": recipe.get("rdrop"),
+               "dropout": recipe.get("model", {}).get("dropout")}  # fmt: skip
+    names = [name for name, amount in amounts.items() if amount]
+    return f"raising the training loss only: {', '.join(names)}" if names else ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,6 +19,7 @@ from torch import nn
 
 from regard.errors import NonFiniteError
 from regard.tasks.base import TrainingData
+from regard.training.ema import Ema
 from regard.training.optim import lr_factor, set_lr
 from regard.training.recipe import Recipe
 from regard.training.state import Progress
@@ -72,6 +74,8 @@ class Loop:
     optimizers: list[torch.optim.Optimizer]
     recipe: Recipe
     progress: Progress
+    ema: Ema | None = None
+    """Averages the weights, and is what the development set is shown."""
     time_left: Callable[[], float] | None = None
     """Seconds for updates and evaluations from now on; None: the recipe's steps decide."""
 
@@ -90,17 +94,15 @@ class Loop:
             last = progress.step == progress.total
             if last or (progress.step % recipe.evaluate_every == 0):
                 looked = progress.step
-                yield self._look()
+                yield from self._look()
                 if recipe.patience and progress.since_best >= recipe.patience:
                     yield EndEvent(f"no better development loss in {recipe.patience} evaluations")
                     return
         if progress.step != looked and progress.step:
-            yield self._look()  # whatever was reached in time is worth a checkpoint
+            yield from self._look()  # whatever was reached in time is worth a checkpoint
         done = progress.total is not None and progress.step >= progress.total
-        cut = (
-            f"the time is used up, {progress.step:,} of {progress.total or '?'} updates made: the machine was too busy"
-        )
-        yield EndEvent("all steps are done" if done else "stopped where the recipe says" if recipe.stop else cut)
+        cut = "stopped where the recipe says" if recipe.stop else "the time is used up"
+        yield EndEvent("all steps are done" if done else cut)
 
     def _update(self) -> StepEvent:
         progress, recipe = self.progress, self.recipe
@@ -119,17 +121,20 @@ class Loop:
             optimizer.zero_grad(set_to_none=True)
         progress.step += 1
         progress.tokens += count
+        if self.ema:
+            self.ema.update(progress.step)
         return StepEvent(progress.step, total / count, rate, norm, count)
 
-    def _look(self) -> DevEvent:
+    def _look(self) -> Iterator[DevEvent]:
         progress, started = self.progress, time.monotonic()
-        scores = self.data.evaluate(self.inner.model)
-        better = progress.best is None or scores["dev_loss"] < progress.best
-        if better:
-            progress.best, progress.best_step, progress.since_best = scores["dev_loss"], progress.step, 0
-        else:
-            progress.since_best += 1
-        return DevEvent(progress.step, scores, better, time.monotonic() - started)
+        with self.ema.exchanged() if self.ema else nullcontext():  # whoever hears of it saves the averages
+            scores = self.data.evaluate(self.inner.model)
+            better = progress.best is None or scores["dev_loss"] < progress.best
+            if better:
+                progress.best, progress.best_step, progress.since_best = scores["dev_loss"], progress.step, 0
+            else:
+                progress.since_best += 1
+            yield DevEvent(progress.step, scores, better, time.monotonic() - started)
 
     def _out_of_time(self, started: float, first: int) -> bool:
         """Decide, once, how many steps there will be: as soon as the time left is what the decay needs."""

@@ -78,7 +78,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_add_(parameters, updates, alpha=-group["lr"] * 0.2 * math.sqrt(max(shape)))
 
 
-def make_optimizers(model: nn.Module, recipe: OptimRecipe, dtype: torch.dtype) -> list[torch.optim.Optimizer]:
+def make_optimizers(model: nn.Module, recipe: OptimRecipe) -> list[torch.optim.Optimizer]:
     """Muon (when asked for) on the matrices of the blocks, AdamW on embeddings, norms, biases and heads."""
     matrices: list[nn.Parameter] = []
     rest: list[nn.Parameter] = []
@@ -93,6 +93,7 @@ def make_optimizers(model: nn.Module, recipe: OptimRecipe, dtype: torch.dtype) -
         torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, eps=recipe.eps, fused=fused)
     ]
     if matrices:
+        dtype = getattr(torch, recipe.matrix_dtype)
         optimizers.append(Muon(matrices, lr=recipe.matrix_lr, weight_decay=recipe.weight_decay, dtype=dtype))
     for optimizer in optimizers:
         for group in optimizer.param_groups:

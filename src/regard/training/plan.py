@@ -9,22 +9,22 @@ What it does not know: how to train.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from regard.config import build
-from regard.machine import Speeds, best_dtype
+from regard.machine import DTYPES, Speeds
 from regard.model import TransformerConfig
 from regard.runtime import longest_open
 from regard.tasks.pairs import Corpus
+from regard.training.pace import best_precision, token_seconds, training_flops
 from regard.training.recipe import Recipe
 
 CHARACTERS_A_TOKEN = 3.9
 """Of BPE with some thousand pieces on European text (Multi30k en-de at 4,000: 3.9); unspaced scripts have fewer."""
-UTILISATION = 0.27
-"""The share of the matrix-product peak that a whole run of a small model reaches, Muon and looks included: `train`
-prints it at its end (0.23 to 0.3 on 2 cores with AVX2)."""
+TRAINING_SHARE = 0.85
+"""Of the minutes; reading, the tokenizer, evaluations and the end take the rest."""
 LADDER = ((64, 2), (96, 3), (128, 3), (128, 4), (192, 4), (256, 5), (384, 6), (512, 6), (768, 8))
 """Widths and layers on each side; heads of 32 to 64, d_ff = 4 d_model from 256 on, 2 d_model below."""
 
@@ -50,76 +50,68 @@ class Plan:
     """The reasons, for people."""
 
 
-def training_flops(config: TransformerConfig) -> tuple[float, float]:
-    """Floating-point operations of forward and backward for one source token and for one target token.
-
-    6 for each weight that meets a token (2 forward, 4 backward); attention's own T x S products are left out: below a
-    thousand tokens they are few.
-    """
-    width, keys = config.n_heads * config.head_width, config.kv_heads * config.head_width
-    self_attention = 2 * config.d_model * (width + keys)
-    ffn = (3 if config.gated_ffn else 2) * config.d_model * config.d_ff
-    cross_keys, cross_queries = 2 * config.d_model * keys, 2 * config.d_model * width
-    both = config.n_encoder_layers > 0 and config.n_decoder_layers > 0
-    source = config.n_encoder_layers * (self_attention + ffn) + both * config.n_decoder_layers * cross_keys
-    target = config.n_decoder_layers * (self_attention + ffn + both * cross_queries)
-    return 6.0 * source, 6.0 * (target + config.vocab_size * config.d_model)
-
-
 def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.device, speeds: Speeds) -> Plan:
     """Fill in what `base` leaves open for a run of so many minutes; what `base.model` already says is kept."""
-    name: Literal["float32", "bfloat16"] = "bfloat16" if best_dtype(speeds) is torch.bfloat16 else "float32"
-    rate = UTILISATION * speeds.matmul_flops[name]
-    source, target = (sum(map(len, side)) / CHARACTERS_A_TOKEN for side in (corpus.train.source, corpus.train.target))
-    seconds = 60 * minutes * 0.85  # reading, the tokenizer, evaluations and the end take the rest
-    sizes = [_Size.make(d, n, _vocabulary(target), source / target, rate * seconds) for d, n in LADDER]
+    source, target = (sum(map(len, side)) / CHARACTERS_A_TOKEN for side in corpus.sides)
+    seconds, vocabulary = 60 * minutes * TRAINING_SHARE / _passes(base), _vocabulary(target)
+    if base.init_from:
+        vocabulary = base.tokenizer.vocab_size
+    sizes = [_Size.make(d, n, vocabulary, source / target, seconds, speeds) for d, n in LADDER]
     # A model earns its size when it can see about as many tokens as its blocks have weights, and its data can fill it.
     fitting = [s for s in sizes if s.tokens >= 0.5 * s.block_weights and s.block_weights <= 4 * max(target, 2e5)]
-    size = fitting[-1] if fitting else sizes[0]
-    epochs = size.tokens / target
-    batch = int(min(16_000, max(900, size.tokens / 900)))
-    updates = size.tokens / batch
-    tree = {**size.axes, "dropout": _dropout(epochs), **base.model}
-    tree.setdefault("embed_scale", tree["d_model"] ** 0.5)
+    axes = {**(fitting[-1] if fitting else sizes[0]).axes, **base.model}
+    axes.setdefault("embed_scale", axes["d_model"] ** 0.5)
+    flops = speeds.matmul_flops
+    size = _Size.of(axes, vocabulary, source / target, seconds, speeds)
+    tokens, precision = size.tokens, best_precision(size.config, source / target, speeds)
+    epochs = tokens / target
+    batch = int(min(16_000, max(900, tokens / 900)))
+    updates = tokens / batch
     recipe = replace(
         base,
-        model=tree,
-        tokenizer=replace(base.tokenizer, vocab_size=_vocabulary(target)),
+        model={"dropout": _dropout(epochs), **axes},
+        tokenizer=replace(base.tokenizer, vocab_size=vocabulary),
         batch=replace(base.batch, tokens=batch),
+        optim=replace(base.optim, matrix_dtype="bfloat16" if flops["bfloat16"] > 1.3 * flops["float32"] else "float32"),
         schedule=replace(base.schedule, warmup=int(min(1_000, max(20, updates / 16)))),
         loop=replace(
             base.loop,
             minutes=minutes,
-            dtype=name,
+            dtype=precision,
             evaluate_every=max(20, int(updates / 6)),
-            open_until=longest_open(speeds, device, best_dtype(speeds)),
+            open_until=longest_open(speeds, device, DTYPES[precision]),
         ),
     )
-    return estimate(recipe, corpus, rate=rate, tokens=size.tokens, minutes=minutes)
+    return estimate(recipe, corpus, speeds, tokens=tokens, minutes=minutes)
 
 
-def estimate(recipe: Recipe, corpus: Corpus, *, rate: float, tokens: float | None, minutes: float | None) -> Plan:
-    """What a recipe should cost, at `rate` FLOP/s: for so many target tokens, or else for the recipe's own steps."""
+def estimate(recipe: Recipe, corpus: Corpus, speeds: Speeds, *, tokens: float | None, minutes: float | None) -> Plan:
+    """What a recipe should cost on a machine of such speeds: for so many target tokens, or else for its own steps.
+
+    The plan's recipe has the steps of the estimate, so that a run can tell afterwards what was expected of it.
+    """
     config = build(TransformerConfig, {**recipe.model, "vocab_size": recipe.tokenizer.vocab_size}, where="[model]")
-    source, target = (sum(map(len, side)) / CHARACTERS_A_TOKEN for side in (corpus.train.source, corpus.train.target))
+    source, target = (sum(map(len, side)) / CHARACTERS_A_TOKEN for side in corpus.sides)
     per_source, per_target = training_flops(config)
-    flops = per_target + per_source * source / target
+    flops = _passes(recipe) * (per_target + per_source * source / target)
     # A batch of so many tokens on its longer side holds about nine tenths of that in real target tokens.
     filled = 0.9 * recipe.batch.tokens
-    steps = round(tokens / filled) if tokens is not None else recipe.loop.steps
-    seconds = steps * filled * flops / rate
+    steps = recipe.loop.steps if tokens is None else max(1, round(tokens / filled))
+    a_token = _passes(recipe) * token_seconds(config, source / target, speeds, recipe.loop.dtype)
     parameters = config.n_parameters
-    activations = 4 * recipe.batch.tokens / max(1, recipe.batch.accumulate) * config.d_model * 16
+    activations = 4 * _passes(recipe) * recipe.batch.tokens / max(1, recipe.batch.accumulate) * config.d_model * 16
     activations *= config.n_encoder_layers + config.n_decoder_layers
     return Plan(
-        recipe=recipe, corpus=corpus, parameters=parameters, memory_bytes=int(parameters * 16 + activations),
-        tokens_per_epoch=int(target), flops_per_token=flops, tokens_per_second=rate / flops, steps=steps,
-        minutes=seconds / 60 if minutes is None else minutes,
+        recipe=replace(recipe, loop=replace(recipe.loop, steps=steps)), corpus=corpus,
+        parameters=parameters, memory_bytes=int(parameters * 16 + activations),
+        tokens_per_epoch=int(target), flops_per_token=flops, tokens_per_second=1 / a_token, steps=steps,
+        minutes=steps * filled * a_token / 60 if minutes is None else minutes,
         sentences=(
             f"{parameters:,} parameters: {config.n_encoder_layers} + {config.n_decoder_layers} layers, width "
             f"{config.d_model}, {config.n_heads} heads, a vocabulary of {config.vocab_size:,}",
             f"about {steps:,} updates of {recipe.batch.tokens:,} tokens: {steps * filled / target:.1f} passes over "
-            f"{len(corpus.train):,} pairs (about {target:,.0f} target tokens), dropout {config.dropout}",
+            f"{len(corpus.sides[0]):,} pairs (about {float(f'{target:.2g}'):,.0f} target tokens), "
+            f"dropout {config.dropout}",
         ),
     )  # fmt: skip
 
@@ -127,21 +119,37 @@ def estimate(recipe: Recipe, corpus: Corpus, *, rate: float, tokens: float | Non
 @dataclass(frozen=True)
 class _Size:
     axes: dict[str, Any]
+    config: TransformerConfig
     block_weights: float
     tokens: float
     """Target tokens that the time allows."""
 
     @classmethod
-    def make(cls, width: int, layers: int, vocabulary: int, source_share: float, flops: float) -> _Size:
-        axes = {
+    def make(
+        cls, width: int, layers: int, vocabulary: int, source_share: float, seconds: float, speeds: Speeds
+    ) -> _Size:
+        return cls.of({
             "d_model": width, "n_heads": max(2, width // 32) if width < 512 else width // 64,
             "d_ff": width * (4 if width >= 256 else 2), "n_encoder_layers": layers, "n_decoder_layers": layers,
             "norm_order": "pre", "max_len": 256,
-        }  # fmt: skip
-        config = build(TransformerConfig, {**axes, "vocab_size": vocabulary}, where="plan")
-        source, target = training_flops(config)
-        blocks = config.n_parameters - vocabulary * width
-        return cls(axes, blocks, flops / (target + source * source_share))
+        }, vocabulary, source_share, seconds, speeds)  # fmt: skip
+
+    @classmethod
+    def of(cls, axes: dict[str, Any], vocabulary: int, source_share: float, seconds: float, speeds: Speeds) -> _Size:
+        config = build(TransformerConfig, {**axes, "vocab_size": vocabulary}, where="[model]")
+        a_token = token_seconds(config, source_share, speeds, best_precision(config, source_share, speeds))
+        return cls(axes, config, config.n_parameters - vocabulary * config.d_model, seconds / a_token)
+
+
+def _passes(recipe: Recipe) -> int:
+    """How often each batch goes through the model."""
+    return 2 if recipe.rdrop else 1
+
+
+def bfloat16_from(speeds: Speeds) -> int | None:
+    """The least width of the ladder, on a vocabulary of 8,000, that is trained in bfloat16 here; None: no width is."""
+    sizes = (_Size.make(width, layers, 8_000, 1.0, 1.0, speeds) for width, layers in LADDER)
+    return next((s.config.d_model for s in sizes if best_precision(s.config, 1.0, speeds) == "bfloat16"), None)
 
 
 def _vocabulary(target_tokens: float) -> int:

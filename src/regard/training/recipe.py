@@ -23,16 +23,22 @@ class DataRecipe:
     """The two columns of a table without a header, or to be taken from one with more."""
     languages: tuple[str, str] | None = None
     """Source and target language; none: from the files' suffixes or header."""
+    extra: tuple[str, ...] = ()
+    """More pairs to train on, as `train`; those that share a text with the development pairs are left out."""
+    extra_tag: str | None = None
+    """Marks the sources of `extra`, "bt" for back-translated ones; none: they count as written text."""
     skip_bad: int = 0
     """How many malformed lines may be left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerRecipe:
-    """How text becomes token ids; trained on the training files."""
+    """How text becomes token ids; trained on the training files. With `init_from` only dropout is looked at."""
 
-    kind: Literal["bpe", "unigram", "bytes", "chars"] = "bpe"
+    kind: Literal["bpe", "unigram", "bytes", "chars", "words"] = "bpe"
     vocab_size: int = 8_000
+    dropout: float = 0.0
+    """Of the kinds bpe and bytes: the probability that a merge is left out, drawn anew in each epoch; 0.1 is usual."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +65,8 @@ class OptimRecipe:
     """AdamW's peak rate."""
     matrix_lr: float = 5e-3
     """Muon's peak rate."""
+    matrix_dtype: Literal["float32", "bfloat16"] = "float32"
+    """What Muon orthogonalises in, where any precision does; a plan takes the one whose products are quicker here."""
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = 1e-9
     weight_decay: float = 0.0
@@ -97,6 +105,8 @@ class LoopRecipe:
     """Checkpoints kept beside the best."""
     average: int = 0
     """At the end, also try the mean of the weights of this many last checkpoints."""
+    ema: float = 0.0
+    """Decay of a moving average of the weights, which is what is evaluated and saved; 0: none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,10 +116,16 @@ class Recipe:
     task: Literal["translation"] = "translation"
     seed: int = 1
     data: DataRecipe
+    init_from: str | None = None
+    """A model or run whose weights, sizes and tokenizer the run starts from; none: from nothing."""
     tokenizer: TokenizerRecipe = TokenizerRecipe()
     model: dict[str, Any] = field(default_factory=dict)
     """Axes of TransformerConfig; vocab_size is the tokenizer's."""
     label_smoothing: float = 0.1
+    rdrop: float = 0.0
+    """alpha of R-Drop: each batch goes through twice, and the two predictions are drawn together; 5 is usual."""
+    augment: float = 0.0
+    """The share of training pairs that appear in CAPITALS, Title Case or without final marks, drawn anew each epoch."""
     batch: BatchRecipe = BatchRecipe()
     optim: OptimRecipe = OptimRecipe()
     schedule: ScheduleRecipe = ScheduleRecipe()

@@ -17,9 +17,10 @@ from regard.config import build, override, to_tree
 from regard.errors import ConfigError
 from regard.machine import speeds
 from regard.tasks.pairs import Corpus
-from regard.training.plan import UTILISATION, Plan, estimate, plan_recipe
+from regard.training.plan import TRAINING_SHARE, Plan, estimate, plan_recipe
 from regard.training.recipe import Recipe
 from regard.training.run import read_data, read_recipe
+from regard.training.start import tuned
 
 
 def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: torch.device) -> Plan:
@@ -30,9 +31,10 @@ def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: tor
 
     Raises:
         ConfigError: a change cannot be.
+        CheckpointError: there is no model to start from.
         DataError: the data is bad.
     """
-    base = changed(base, changes)
+    base = changed(tuned(changed(base, changes)), changes)
     corpus = read_data(base)
     plan = plan_recipe(base, corpus, minutes=minutes, device=device, speeds=speeds(device))
     return _cost(changed(plan.recipe, changes), corpus, device)
@@ -55,19 +57,20 @@ def resumed(out: Path, changes: Sequence[str]) -> Recipe:
 def changed(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     """The recipe with assignments like `optim.lr=1e-3` put in; ConfigError names a field that cannot be.
 
-    One of `loop.steps` puts a number of updates in the clock's place.
+    One of `loop.steps` puts a number of updates in the clock's place, and in that of an earlier stop.
     """
     new = build(Recipe, override(to_tree(recipe), changes), where="the recipe")
     names = {change.partition("=")[0].strip() for change in changes}
     if "loop.steps" in names and "loop.minutes" not in names:
-        return replace(new, loop=replace(new.loop, minutes=None))
+        return replace(new, loop=replace(new.loop, minutes=None, stop=new.loop.stop if "loop.stop" in names else None))
     return new
 
 
 def _cost(recipe: Recipe, corpus: Corpus, device: torch.device) -> Plan:
-    rate = UTILISATION * speeds(device).matmul_flops[recipe.loop.dtype]
-    by_steps = estimate(recipe, corpus, rate=rate, tokens=None, minutes=None)
+    table = speeds(device)
+    by_steps = estimate(recipe, corpus, table, tokens=None, minutes=None)
     minutes = recipe.loop.minutes
     if minutes is None:
         return by_steps
-    return estimate(recipe, corpus, rate=rate, tokens=by_steps.tokens_per_second * 60 * minutes, minutes=minutes)
+    tokens = by_steps.tokens_per_second * 60 * minutes * TRAINING_SHARE
+    return estimate(recipe, corpus, table, tokens=tokens, minutes=minutes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,26 +19,28 @@ import torch
 
 from regard.config import build, load_toml, to_toml, to_tree
 from regard.data import Finding
-from regard.errors import ConfigError, NonFiniteError, UserError
+from regard.errors import NonFiniteError, UserError
 from regard.hub.atomic import commit_folder, point, read_pointer, remove_folder, write_text_atomic
 from regard.hub.card import model_card
-from regard.hub.folder import write_model
+from regard.hub.folder import read_config, write_model
 from regard.hub.lock import lock_folder
 from regard.hub.weights import load_strict, read_model_weights
-from regard.model import TransformerConfig, make_language_model
 from regard.runtime import keep_freed_memory, open_attention_until
 from regard.tasks.pairs import Corpus, read_corpus
-from regard.tasks.translation import TranslationData, TranslationTask, bleu_on, length_ratio
+from regard.tasks.prefix import tag_token
+from regard.tasks.translation import TranslationTask, bleu_on, length_ratio
 from regard.text import Tokenizer
-from regard.training.log import Guard, RunLog, draw_curves
+from regard.training.circumstances import circumstances
+from regard.training.ema import Ema
+from regard.training.log import Guard, RunLog, draw_curves, has_line
 from regard.training.loop import DevEvent, EndEvent, Event, Loop, StepEvent
 from regard.training.optim import make_optimizers
+from regard.training.outcome import Result, outcome, refuse_mixing
+from regard.training.plan import TRAINING_SHARE
 from regard.training.recipe import Recipe
+from regard.training.start import encode, make_model, make_tokenizer, open_origin
 from regard.training.state import Progress, read_state, write_state
 from regard.training.step import TrainStep
-
-LOG_EVERY = 20
-"""Updates between two step lines of run.jsonl."""
 
 
 class Reporter(Protocol):
@@ -54,18 +56,6 @@ class Reporter(Protocol):
         """A step, a look at the development set, the end."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """A finished run."""
-
-    folder: Path
-    recipe: Recipe
-    """With the steps that were really made: running it again is the same run."""
-    reason: str
-    scores: dict[str, float]
-    tokens_per_second: float
-
-
 class Run:
     """One sitting of a run: put together from a recipe, a folder and a device, then driven to its end by `finish`."""
 
@@ -75,35 +65,36 @@ class Run:
     ) -> None:  # fmt: skip
         self.recipe, self.out, self.began, self.reporter = recipe, out, began, reporter
         self.log, self.guard, self.look_seconds = RunLog(out), Guard(), 0.0
-        self._refuse_mixing(resume)
-        corpus = read_data(recipe) if corpus is None else corpus
-        self._tell(corpus)
+        refuse_mixing(out, resume=resume)
+        self.corpus = read_data(recipe) if corpus is None else corpus
+        self._tell_corpus()
         latest = self._latest() if resume else None
-        self.tokenizer = Tokenizer.load(latest) if latest else self._train_tokenizer(corpus)
-        self.corpus, self.data = corpus, self._encode(corpus)
-        tree = {**recipe.model, "vocab_size": self.tokenizer.vocab_size}
-        config = build(TransformerConfig, tree, where="[model]")
-        torch.manual_seed(recipe.seed)
-        self.model = make_language_model(config).to(device)
+        folder, self.origin = self._origin(latest)
+        self.tokenizer = Tokenizer.load(folder) if folder else make_tokenizer(recipe, self.corpus)
+        self.data = encode(recipe, self.corpus, self.tokenizer)
+        if left := len(self.data.order.too_long):
+            reporter.say(f"{left:,} pairs are longer than {recipe.batch.max_len} tokens and left out")
+        self.model = make_model(recipe, self.tokenizer, folder).to(device)
         dtype = getattr(torch, recipe.loop.dtype)
-        task = TranslationTask(recipe.label_smoothing)
+        task = TranslationTask(recipe.label_smoothing, recipe.rdrop)
         inner = TrainStep(self.model, task, dtype, compiled=recipe.loop.compile)
-        optimizers = make_optimizers(self.model, recipe.optim, dtype if device.type != "cpu" else torch.float32)
+        optimizers = make_optimizers(self.model, recipe.optim)
         progress = Progress(total=None if recipe.loop.minutes else recipe.loop.steps)
+        self.ema = Ema(self.model, recipe.loop.ema) if recipe.loop.ema else None
         if latest is not None:
-            load_strict(self.model, read_model_weights(latest), latest)
-            progress = read_state(latest / "state", optimizers)
+            progress = read_state(latest / "state", optimizers, self.model)
             self._continue_total(progress)
             reporter.say(f"going on from update {progress.step:,}")
-        budget = None if recipe.loop.minutes is None or resume else self._time_left
-        self.loop = Loop(inner, inner, self.data, optimizers, recipe, progress, budget)
-        self.seconds_before = progress.seconds
+        self.planned = None if recipe.loop.minutes is None or resume else recipe.loop.steps
+        budget = self._time_left if self.planned else None
+        self.loop = Loop(inner, inner, self.data, optimizers, recipe, progress, self.ema, budget)
+        self.seconds_before, self.ready = progress.seconds, time.monotonic()
 
     def finish(self) -> Result:
         """Train to the end, keep the best, score it, and write the model's card."""
         self._write_recipe(self.recipe)
         self._log_start()
-        tokens, started = self.loop.progress.tokens, time.monotonic()
+        step, tokens, started = self.loop.progress.step, self.loop.progress.tokens, time.monotonic()
         reason = "the run had already ended"
         try:
             for event in self.loop.run():
@@ -112,43 +103,36 @@ class Run:
                     reason = event.reason
         except NonFiniteError:
             step = self.loop.progress.step
-            names = [self.corpus.train.where(i) for i in self.data.order.batch(step)[:100]]
+            names = [self.corpus.where(i) for i in self.data.order.batch(step)[:100]]
             self.log.write("nonfinite", step=step, examples=names)
             raise
-        speed = (self.loop.progress.tokens - tokens) / max(1e-9, time.monotonic() - started)
-        return self._conclude(reason, speed)
+        speed = (self.loop.progress.tokens - tokens) / (time.monotonic() - started)
+        return self._conclude(reason, speed if self.loop.progress.step > step else None)
 
     # ------------------------------------------------------------------ before
 
-    def _refuse_mixing(self, resume: bool) -> None:
-        begun = (self.out / "latest").exists()
-        if begun and not resume:
-            raise ConfigError("this folder already holds a run", where=self.out,
-                              mend="go on with --resume, or choose another --out")  # fmt: skip
-        if resume and not begun:
-            raise ConfigError("there is no run to go on with", where=self.out, expected="a checkpoint",
-                              mend="leave out --resume")  # fmt: skip
-
-    def _tell(self, corpus: Corpus) -> None:
+    def _tell_corpus(self) -> None:
+        corpus, say = self.corpus, self.reporter.say
         self.reporter.show(corpus.findings)
         if corpus.held_out:
-            self.reporter.say(f"{len(corpus.dev):,} pairs are held out for development (no --dev was given)")
+            say(f"{len(corpus.dev):,} pairs are held out for development (no --dev was given)")
+        if None in corpus.languages and not corpus.targets:
+            say("the files do not name their languages, so the model will be one of unknown languages: name them with "
+                "--languages en,de, or in the files' names (train.en, train.de)")  # fmt: skip
+        if len(corpus.targets) > 1:
+            say(f"target languages, chosen by a token before the source: {', '.join(corpus.targets)}")
+        if corpus.extra:
+            marked = f", their sources marked {tag_token(corpus.tag)}" if corpus.tag else ""
+            say(f"{len(corpus.extra):,} extra pairs{marked}")
 
-    def _train_tokenizer(self, corpus: Corpus) -> Tokenizer:
-        kind, size = self.recipe.tokenizer.kind, self.recipe.tokenizer.vocab_size
-        return Tokenizer.train([*corpus.train.source, *corpus.train.target], kind=kind, vocab_size=size)
+    def _origin(self, latest: Path | None) -> tuple[Path | None, dict[str, str] | None]:
+        """The folder that weights and tokenizer come from, and the facts of the model that the whole run started from.
 
-    def _encode(self, corpus: Corpus) -> TranslationData:
-        encode, batch = self.tokenizer.encode_batch, self.recipe.batch
-        data = TranslationData(
-            self.tokenizer,
-            (encode(corpus.train.source), encode(corpus.train.target)),
-            (encode(corpus.dev.source), encode(corpus.dev.target)),
-            tokens_per_batch=batch.tokens, seed=self.recipe.seed, multiple=batch.multiple, max_len=batch.max_len,
-        )  # fmt: skip
-        if len(data.order.too_long):
-            self.reporter.say(f"{len(data.order.too_long):,} pairs are longer than {batch.max_len} tokens and left out")
-        return data
+        A run that goes on has its own; the model it started from may be gone by now.
+        """
+        if latest is not None:
+            return latest, read_config(latest)["training"].get("init")
+        return open_origin(self.recipe.init_from) if self.recipe.init_from else (None, None)
 
     def _latest(self) -> Path:
         name = read_pointer(self.out / "latest")
@@ -174,11 +158,14 @@ class Run:
         progress = self.loop.progress
         seconds = progress.seconds = self.seconds_before + time.monotonic() - self.began
         if isinstance(event, StepEvent):
-            if event.step % LOG_EVERY == 0 or event.step == 1:
+            if has_line(event.step):
                 self.log.write("step", step=event.step, seconds=round(seconds, 3), tokens=progress.tokens,
                                train_loss=event.loss, lr=event.lr, grad_norm=event.grad_norm,
                                tokens_per_second=progress.tokens / seconds)  # fmt: skip
             self._warn(self.guard.step(event.loss))
+            if self.planned:
+                share = TRAINING_SHARE * 60 * (self.recipe.loop.minutes or 0)
+                self._warn(self.guard.pace(event.step, time.monotonic() - self.ready, self.planned, share))
         elif isinstance(event, DevEvent):
             self.look_seconds = event.seconds
             self.log.write("dev", step=event.step, seconds=round(seconds, 3), **event.scores)
@@ -196,8 +183,8 @@ class Run:
         name, progress = f"step-{event.step:06d}", self.loop.progress
 
         def write(folder: Path) -> None:
-            write_model(folder, self.model, self.tokenizer, self._about(event.scores), self._texts())
-            write_state(folder / "state", self.loop.optimizers, progress)
+            self._write_model(folder, event.scores, {})
+            write_state(folder / "state", self.loop.optimizers, progress, self.ema.weights if self.ema else None)
 
         commit_folder(self.out / "checkpoints" / name, write)
         point(self.out / "latest", name)
@@ -222,22 +209,23 @@ class Run:
 
     # ------------------------------------------------------------------ after
 
-    def _conclude(self, reason: str, speed: float) -> Result:
+    def _conclude(self, reason: str, speed: float | None) -> Result:
         progress, best = self.loop.progress, read_pointer(self.out / "best")
         if best is None:
             raise UserError("the time was used up before the first update", where=self.out,
                             mend="give it more --minutes")  # fmt: skip
+        if self.planned:
+            self._warn(self.guard.end(progress.step, self.planned))
         done = self._what_was_done()
         self.recipe = done
         self._write_recipe(done)
         scores = self._best_weights(self.out / "checkpoints" / best)
-        scores |= bleu_on(self.model, self.tokenizer, self.corpus.dev, ratio=self._ratio(), at_most=300)
+        language = self.corpus.languages[1]
+        found, signatures = bleu_on(self.model, self.data, self.corpus.dev, language=language, at_most=300)
+        scores |= found
         self.log.write("end", reason=reason, step=progress.step, seconds=progress.seconds, **scores)
         draw_curves(self.out)
-        about = self._about(scores)
-        texts = {**self._texts(), "README.md": model_card(about, self.model.config)}
-        commit_folder(self.out / "checkpoints" / "final",
-                      lambda folder: write_model(folder, self.model, self.tokenizer, about, texts))  # fmt: skip
+        commit_folder(self.out / "checkpoints" / "final", lambda folder: self._write_model(folder, scores, signatures))
         point(self.out / "best", "final")
         return Result(self.out, done, reason, scores, speed)
 
@@ -265,25 +253,28 @@ class Run:
         load_strict(self.model, read_model_weights(best), best)
         return scores
 
-    def _ratio(self) -> float:
-        return length_ratio(*self.data.train)
+    def _write_model(self, folder: Path, scores: dict[str, float], signatures: dict[str, str]) -> None:
+        """A complete model folder, its card included."""
+        about = self._about(scores, signatures)
+        log = self.log.path.read_text(encoding="utf-8") if self.log.path.exists() else ""
+        texts = {"recipe.toml": to_toml(to_tree(self.recipe)), "run.jsonl": log}
+        texts["README.md"] = model_card(about, self.model.config)
+        write_model(folder, self.model, self.tokenizer, about, texts)
 
-    def _about(self, scores: dict[str, float]) -> dict[str, Any]:
+    def _about(self, scores: dict[str, float], signatures: dict[str, str]) -> dict[str, Any]:
         progress = self.loop.progress
         return {
             "task": "translation",
             "languages": list(self.corpus.languages),
-            "length_ratio": round(self._ratio(), 3),
+            **({"targets": list(self.corpus.targets)} if len(self.corpus.targets) > 1 else {}),
+            "length_ratio": round(length_ratio(*self.data.train), 3),
             "training": {
                 "steps": progress.step, "tokens": progress.tokens, "seconds": round(progress.seconds, 1),
                 "train_pairs": len(self.corpus.train), "dev_pairs": len(self.corpus.dev), "data": self.corpus.hashes,
-                "scores": scores, "torch": torch.__version__,
+                "scores": scores, "signatures": signatures, "seed": self.recipe.seed, **circumstances(),
+                **({"init": self.origin} if self.origin else {}),
             },
         }  # fmt: skip
-
-    def _texts(self) -> dict[str, str]:
-        log = self.log.path.read_text(encoding="utf-8") if self.log.path.exists() else ""
-        return {"recipe.toml": to_toml(to_tree(self.recipe)), "run.jsonl": log}
 
     def _write_recipe(self, recipe: Recipe) -> None:
         write_text_atomic(self.out / "recipe.toml", to_toml(to_tree(recipe)))
@@ -304,6 +295,9 @@ def train(
         ConfigError, DataError, CheckpointError, NonFiniteError: as their names say.
         UserError: another process is writing to `out`, or the disk is full.
     """
+    if resume and (ended := outcome(recipe, out)):
+        reporter.say(f"{ended.reason}; nothing was done (more updates: --set loop.steps=N)")
+        return ended
     keep_freed_memory()
     open_attention_until(recipe.loop.open_until)
     with lock_folder(out):
@@ -316,8 +310,9 @@ def read_data(recipe: Recipe) -> Corpus:
     """The pairs that a recipe names, read, checked and cleaned; raises DataError."""
     data = recipe.data
     return read_corpus(
-        data.train, data.dev, columns=data.columns, languages=data.languages, skip_bad=data.skip_bad, seed=recipe.seed
-    )
+        data.train, data.dev, extra=data.extra, tag=data.extra_tag, columns=data.columns, languages=data.languages,
+        skip_bad=data.skip_bad, seed=recipe.seed,
+    )  # fmt: skip
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -1,7 +1,8 @@
 """Exact resume: all that the next step depends on besides the weights, in safetensors and JSON.
 
 What is unusual: no pickle, even for our own state. The order of the data needs no state but the step
-(data/batching.py), so this is the optimizers' tensors, the random generators, and a few numbers.
+(data/batching.py), so this is the optimizers' tensors, the random generators, and a few numbers; and where a moving
+average is what the checkpoint holds, the trained weights.
 What it does not know: where checkpoints lie and which are kept (training/run.py).
 """
 
@@ -12,11 +13,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import CheckpointError
 from regard.hub.layout import parse_json
-from regard.hub.weights import read_weights, write_weights
+from regard.hub.weights import load_strict, read_weights, write_weights
 
 
 @dataclass
@@ -40,10 +41,14 @@ class Progress:
     """Evaluations since then."""
 
 
-def write_state(folder: Path, optimizers: list[torch.optim.Optimizer], progress: Progress) -> None:
-    """Write `folder`/optimizer.safetensors, rng.safetensors and progress.json."""
+def write_state(
+    folder: Path, optimizers: list[torch.optim.Optimizer], progress: Progress, weights: dict[str, Tensor] | None = None
+) -> None:
+    """Write `folder`/optimizer.safetensors, rng.safetensors, progress.json, and trained.safetensors for `weights`."""
     folder.mkdir()
     write_weights(folder / "optimizer.safetensors", _optimizer_tensors(optimizers))
+    if weights is not None:
+        write_weights(folder / "trained.safetensors", weights)
     rng = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         rng |= {f"cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
@@ -51,8 +56,8 @@ def write_state(folder: Path, optimizers: list[torch.optim.Optimizer], progress:
     (folder / "progress.json").write_text(json.dumps(asdict(progress), indent=2), encoding="utf-8")
 
 
-def read_state(folder: Path, optimizers: list[torch.optim.Optimizer]) -> Progress:
-    """Put the optimizers and random generators back as they were; returns how far the run had come.
+def read_state(folder: Path, optimizers: list[torch.optim.Optimizer], model: nn.Module) -> Progress:
+    """Put the optimizers, random generators and trained weights back as they were; returns how far the run had come.
 
     Raises:
         CheckpointError: a file is missing, or does not belong to these optimizers.
@@ -65,6 +70,9 @@ def read_state(folder: Path, optimizers: list[torch.optim.Optimizer]) -> Progres
         raise CheckpointError("the state to resume from is gone", where=path, got=error.strerror) from None
     for number, optimizer in enumerate(optimizers):
         _fill(optimizer, number, tensors, folder)
+    trained = folder / "trained.safetensors"
+    if trained.exists():
+        load_strict(model, read_weights(trained), trained)
     rng = read_weights(folder / "rng.safetensors", allow_nonfinite=True)
     torch.set_rng_state(rng["cpu"])
     if torch.cuda.is_available() and "cuda0" in rng:

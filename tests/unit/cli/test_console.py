@@ -32,6 +32,9 @@ def test_a_table_off_a_terminal_is_never_cut_nor_read_as_markup(capsys: pytest.C
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines] == [["name", "value"], ["[red]x", "y" * 500], ["ab", "z"]]
     assert lines[0].index("value") == lines[1].index("y") == lines[2].index("z")
+    assert all(line == line.rstrip() for line in lines), "nobody reads spaces at a line's end"
+    console.table(["", ""], [("\u4f60\u597d", "x"), ("abcd", "y")])
+    assert capsys.readouterr().out == "\u4f60\u597d  x\nabcd  y\n"
 
 
 def test_sizes() -> None:

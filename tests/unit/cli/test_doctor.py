@@ -11,6 +11,7 @@ import pytest
 
 from regard import laws
 from regard.laws import Verdict
+from regard.laws.law import Outcome
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -28,6 +29,29 @@ def test_a_broken_law_ends_with_1(command: Command, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(laws, "report_card", lambda model: [broken])
     code, out, _ = command("doctor", "run")
     assert code == 1 and "8    nobody sees the future  fail  numbers that differ" in out
+
+
+def test_the_report_card_ends_in_a_sentence(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes: list[Outcome] = ["pass", "undecided", "pass", "not applicable"]
+    card = [Verdict(number, "law", outcome, None, None, "") for number, outcome in enumerate(outcomes)]
+    monkeypatch.setattr(laws, "report_card", lambda model: card)
+    _, out, _ = command("doctor", "run")
+    last = out.splitlines()[-1]
+    assert last.startswith("2 laws hold, none broken, 1 undecided (") and "1 not applicable" in last
+    assert "laws of training" in last
+    assert json.loads(command("doctor", "run", "--json")[1])["summary"] == last
+
+
+def test_what_an_error_in_data_advises_can_be_typed(command: Command, workplace: Path) -> None:
+    (workplace / "bad.tsv").write_text("a\tb\nbad\n")
+    code, _, err = command("doctor", "bad.tsv")
+    assert code == 3 and "--skip-bad N" in err
+    code, out, _ = command("doctor", "bad.tsv", "--skip-bad", "1")
+    assert code == 0 and "bad.tsv:2" in out
+    (workplace / "three.csv").write_text("one,two,three\n1,2,3\n")
+    assert "three.csv:2" not in command("doctor", "three.csv", "--columns", "two,three")[1]
+    code, _, err = command("doctor", "three.csv", "--columns", "two,tree")
+    assert code == 3 and "did you mean three?" in err
 
 
 def test_a_changed_file_is_found_before_any_law(command: Command, workplace: Path, tmp_path: Path) -> None:

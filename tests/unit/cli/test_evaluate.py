@@ -49,6 +49,7 @@ def test_a_table_for_people(command: Command, workplace: Path) -> None:
     [
         ("run test.en dev.de", 3, "20 and 40 lines"),
         ("run test.en", 3, "cannot tell the format"),
+        ("run", 2, "no data is given"),
         ("run test.en test.de --columns 1", 2, "--columns en,de"),
         ("test.en test.de test.en", 4, "no model folder"),
     ],

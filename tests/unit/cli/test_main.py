@@ -8,14 +8,16 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import is_dataclass
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import regard
-from regard.cli.main import VERBS
+from regard.cli.main import VERBS, how_to_wait, main
 
 # A verb written here, to end in whichever way a test needs.
 VERB = """
@@ -138,3 +140,21 @@ def test_any_text_can_be_written_in_any_locale() -> None:
     )
     out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, "ß\\udc80\n")
+
+
+@pytest.mark.skipif(not Path("/proc/loadavg").exists(), reason="what runs just now is only told on Linux")
+def test_threads_do_not_spin_where_anything_else_wants_a_core() -> None:
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        time.sleep(0.3)
+        assert how_to_wait() == {"GOMP_SPINCOUNT": "300"}
+    finally:
+        busy.kill()
+        busy.wait()
+
+
+def test_what_the_user_says_of_waiting_threads_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    assert main(["--version"]) == 0
+    assert os.environ["GOMP_SPINCOUNT"] == "7" and "OMP_WAIT_POLICY" not in os.environ

@@ -31,5 +31,7 @@ def test_more_time_is_more_arithmetic(command: Command) -> None:
 def test_the_plan_of_a_recipe_is_the_recipes(command: Command, workplace: Path) -> None:
     code, out, _ = command("plan", "run/recipe.toml")
     facts = json.loads((workplace / "run" / "checkpoints" / "final" / "config.json").read_text())
+    assert "seconds of updates" in out.split("time")[1], "a few steps take no minutes"
+    assert "if nothing else runs" in out
     assert code == 0 and f"updates        {facts['training']['steps']} of 1,000 tokens" in out
     assert f"vocabulary of {facts['transformer']['vocab_size']}" in out

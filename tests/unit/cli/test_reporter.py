@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
 
 from regard.cli import reporter
 from regard.cli.reporter import Screen, duration
@@ -32,8 +37,8 @@ def test_off_a_terminal_progress_is_a_line_now_and_then(
     monkeypatch.setattr(reporter, "EVERY_SECONDS", 0.0)
     drive(Screen(quiet=False))
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 23 and lines[4].startswith("update 5  loss 3.00  ")
-    assert lines[21].endswith("1:01 left") and "dev 2.75" in lines[21]
+    assert len(lines) == 22 and lines[3].startswith("update 5  loss 3.00  ")
+    assert lines[20].endswith("1:01 left") and "dev 2.75" in lines[20]
 
 
 def test_quiet_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,11 +49,33 @@ def test_quiet_is_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_findings_that_are_not_ok_are_shown_with_where(capsys: pytest.CaptureFixture[str]) -> None:
-    ok, bad = Finding("same", 0, "ok", "none"), Finding("ratio", 2, "warn", "2 [b]odd[/b] pairs", ("a:3", "a:9"))
-    Screen(quiet=False).show([ok, bad, ok])
-    lines = [line.rstrip() for line in capsys.readouterr().err.splitlines()]
-    assert lines == ["warn  2 [b]odd[/b] pairs  a:3, a:9", "2 checks of the data passed"]
+def test_findings_that_are_not_ok_are_a_line_each_with_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = tuple(f"/long/way/to/train.en.gz:{n} and /long/way/to/train.de.gz:{n}" for n in (3, 9, 27))
+    ok, bad = Finding("same", 0, "ok", "none"), Finding("ratio", 3, "warn", "3 [b]odd[/b] pairs", places)
+    few = Finding("pairs", 5, "note", "few pairs")
+    Screen(quiet=False).show([ok, bad, few, ok])
+    assert capsys.readouterr().err.splitlines() == [
+        "warn   3 [b]odd[/b] pairs  (train.en.gz:3, train.en.gz:9, ...)",
+        "note   few pairs",
+        "2 checks of the data passed",
+    ]
+    narrow = Console(width=40, force_terminal=True, file=io.StringIO(), highlight=False)
+    monkeypatch.setattr(reporter, "err_console", narrow)
+    reporter.show_findings([bad])
+    assert isinstance(narrow.file, io.StringIO)
+    assert all(cell_len(Text.from_ansi(line).plain) <= 40 for line in narrow.file.getvalue().splitlines())
+
+
+def test_one_update_alone_has_no_speed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(reporter, "EVERY_SECONDS", 0.0)
+    screen, progress = Screen(quiet=False), Progress(total=100)
+    for progress.step in (1, 2):
+        progress.tokens += 50
+        screen.event(StepEvent(progress.step, 3.0, 1e-3, 1.0, 50), progress, 1.0, None)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["update 2"]
 
 
 def test_durations() -> None:

@@ -25,9 +25,14 @@ Command = Callable[..., tuple[int, str, str]]
         ("translation train.en train.de --set optim.clap=1", 2, "did you mean clip?"),
         ("translation train.en train.de --set optim.lr", 2, "model.n_heads=8"),
         ("translation train.en train.de --minutes 0", 2, "more than 0"),
+        ("translation train.en train.de --minutes nan", 2, "more than 0"),
+        ("translation train.en train.de --minutes inf", 2, "more than 0"),
         ("translation train.en train.ed", 3, "train.de"),
         ("translation train.en dev.de", 3, "400 and 40 lines"),
         ("absent.toml", 2, "cannot read the file"),
+        ("translation train.en train.de --tag bt", 2, "--extra SRC TGT"),
+        ("translation train.en train.de --from absent", 4, "there is no model folder"),
+        ("translation absent.en absent.de", 3, "where relative paths begin"),
         ("translation train.en train.de --resume", 2, "leave out --resume"),
     ],
 )
@@ -75,7 +80,13 @@ def test_every_flag_is_a_field_of_the_recipe_and_set_has_the_last_word(command: 
     planned = json.loads(out)["recipe"]
     assert code == 0 and planned["seed"] == 5
     expected = {"train": ["pairs.tsv"], "dev": [], "columns": ["2", "3"], "languages": ["en", "de"], "skip_bad": 6}
-    assert planned["data"] == expected
+    assert planned["data"] == {**expected, "extra": [], "extra_tag": None}
+    (workplace / "more.tsv").write_text("c\td\n" * 9)
+    words = ("--extra", "more.tsv", "--tag", "bt", "--from", "run", "--set", "augment=0.1")
+    code, out, _ = command("plan", "translation", "train.en", "train.de", *words, "--json")
+    planned = json.loads(out)["recipe"]
+    assert code == 0 and (planned["data"]["extra"], planned["data"]["extra_tag"]) == (["more.tsv"], "bt")
+    assert (planned["init_from"], planned["augment"], planned["model"]["d_model"]) == ("run", 0.1, 32)
 
 
 def test_the_recipe_of_a_run_reproduces_it(command: Command, workplace: Path) -> None:
@@ -96,3 +107,18 @@ def test_resume_goes_on_by_the_runs_own_recipe(command: Command) -> None:
     code, out, err = command("train", "--out", "longer", "--resume", "--set", "loop.steps=4", "--json")
     assert code == 0 and json.loads(out)["steps"] == 4
     assert "going on from update 2" in err and "development loss" in err
+
+
+def test_a_folder_that_holds_a_run_is_refused_before_anything_is_read(command: Command) -> None:
+    code, _, err = command("train", "translation", "absent.en", "absent.de", "--out", "run")
+    assert code == 2 and "already holds a run" in err and "absent" not in err and "expected: " not in err
+
+
+def test_to_resume_an_ended_run_is_no_work(command: Command, workplace: Path) -> None:
+    before = (workplace / "run" / "run.jsonl").read_bytes()
+    code, out, err = command("train", "--out", "run", "--resume")
+    assert code == 0 and "this run ended at update 40" in err
+    assert "dev loss" in out and "speed" not in out
+    assert (workplace / "run" / "run.jsonl").read_bytes() == before
+    report = json.loads(command("train", "--out", "run", "--resume", "--json")[1])
+    assert report["tokens_per_second"] is None and report["steps"] == 40

@@ -89,7 +89,7 @@ def test_json_holds_what_was_asked_for(command: Command, workplace: Path) -> Non
     assert [target for _, target in first["alignment"]] == list(range(len(first["target_tokens"])))
     assert (empty["translation"], empty["score"], empty["alignment"]) == ("", 0.0, [])
     plain = json.loads(command("translate", "run", "two.en", "--json")[1].splitlines()[0])
-    assert set(plain) == {"source", "translation", "score", "logprob"}
+    assert set(plain) == {"source", "translation", "score", "logprob", "confidence"}
 
 
 def test_n_best_and_alignments_as_moses_and_marian_write_them(command: Command, workplace: Path) -> None:
@@ -101,12 +101,51 @@ def test_n_best_and_alignments_as_moses_and_marian_write_them(command: Command, 
     assert text == rows[0][1] and links.split()[0].endswith("-0")
 
 
+def test_alignments_number_words(command: Command, workplace: Path) -> None:
+    """Pharaoh format: from 0, source-target, in the order of the target; a word is what stands between white space."""
+    (workplace / "two.en").write_text("A man, two dogs.\nRunning\n")
+    for source, line in zip(
+        ("A man, two dogs.", "Running"),
+        command("translate", "run", "two.en", "--alignments")[1].splitlines(),
+        strict=True,
+    ):
+        text, links = line.split(" ||| ")
+        pairs = [tuple(map(int, link.split("-"))) for link in links.split(" ")]
+        assert {t for _, t in pairs} == set(range(len(text.split()))) and {s for s, _ in pairs} <= set(
+            range(len(source.split()))
+        )
+        assert len(set(pairs)) == len(pairs) and [t for _, t in pairs] == sorted(t for _, t in pairs)
+
+
+def test_what_must_be_in_the_output_is_in_it(command: Command, workplace: Path) -> None:
+    (workplace / "terms.tsv").write_text("# English\tGerman\nman\tMannsbild\n\nbike\tVeloziped\n")
+    (workplace / "two.en").write_text("A man on a bike.\nSee {0} at https://a.org/x.\n")
+    one, two = command("translate", "run", "two.en", "--glossary", "terms.tsv")[1].splitlines()
+    assert "Mannsbild" in one and "Veloziped" in one and "{0}" in two and "https://a.org/x" in two
+    free = command("translate", "run", "two.en", "--protect", "none", "--prefix", "Ein Hund")[1].splitlines()
+    assert all(line.startswith("Ein Hund") for line in free) and "{0}" not in free[1]
+
+
+@pytest.mark.parametrize("line", ["man", "man\t", "man\tMann\tHerr", "\tMann"])
+def test_a_bad_glossary_names_its_line(command: Command, workplace: Path, line: str) -> None:
+    (workplace / "terms.tsv").write_text(f"dog\tHund\n{line}\n")
+    code, out, err = command("translate", "run", "test.en", "--glossary", "terms.tsv")
+    assert (code, out) == (3, "") and "terms.tsv:2" in err
+    (workplace / "terms.tsv").write_text("dog\tHund\ndog\tKöter\n")
+    assert "two translations" in command("translate", "run", "test.en", "--glossary", "terms.tsv")[2]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
         ("nowhere", 4, "there is no model folder"),
         ("run absent.en", 3, "no such file"),
-        ("run test.en --beam 2 --n-best 3", 2, "raise beam"),
+        ("run test.en --beam 2 --n-best 3", 2, "raise beam to 3"),
+        ("run test.en --n-best 0", 2, "1 or more"),
+        ("run test.en --beam 0", 2, "1 or more"),
+        ("run test.en --no-repeat-ngram -1", 2, "0 or more"),
+        ("run test.en --to fr", 2, "one direction only"),
+        ("run test.en --glossary test.en", 3, "test.en:1: the line is not a glossary entry"),
         ("run test.en --device abacus", 2, "unknown device"),
         ("run test.en --out no/such/folder", 1, "cannot write the file"),
         ("", 2, "MODEL"),

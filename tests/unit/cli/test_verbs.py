@@ -41,7 +41,8 @@ def test_doctor_speed_shows_the_measured_table(
     monkeypatch.setattr(machine, "measure_speeds", lambda device: table)
     assert main(["doctor", "--speed", "--device", "cpu", "--threads", "2"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["bfloat16", "64", "2.00", "1.00", "open"] in lines and ["best", "dtype", "bfloat16"] in lines
+    assert ["bfloat16", "64", "2.00", "1.00", "open"] in lines
+    assert any(line[:3] == ["training", "in", "float32;"] and line[-1] == "bfloat16" for line in lines)
 
 
 def test_flag_beats_environment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +66,8 @@ def test_bash_completes_verbs_flags_and_files(capsys: pytest.CaptureFixture[str]
         return subprocess.run(shell, capture_output=True, text=True, check=True, cwd=tmp_path).stdout.split()
 
     assert completed("regard", "doc") == ["doctor"]
-    assert completed("regard", "doctor", "--s") == ["--seed", "--speed"]
+    assert completed("regard", "doctor", "--s") == ["--seed", "--speed", "--skip-bad"]
+    assert completed("regard", "train", "--fr") == ["--from"]
     assert completed("regard", "doctor", "x") == []
     assert "--shell" not in completed("regard", "completion", "--")
 

@@ -40,6 +40,41 @@ def test_tatoeba_has_tabs_a_third_column_and_no_header(data_dir) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", "source\ttarget\tTarget_Language\nHi\tHallo\tde\nHi\tSalut\tfr\nYes\t是\tzh-Hans\n"),
+        ("a.csv", "target_language,src,tgt\nde,Hi,Hallo\nfr,Hi,Salut\nzh-Hans,Yes,是\n"),
+        (
+            "a.jsonl",
+            "".join(
+                json.dumps({"source": s, "target": t, "target_language": code}) + "\n"
+                for s, t, code in (("Hi", "Hallo", "de"), ("Hi", "Salut", "fr"), ("Yes", "是", "zh-Hans"))
+            ),
+        ),
+    ],
+)
+def test_a_column_may_say_the_language_of_each_target(tmp_path: Path, name: str, text: str) -> None:
+    pairs = read_pairs([_write(tmp_path / name, text)])
+    assert (pairs.source, pairs.target) == (["Hi", "Hi", "Yes"], ["Hallo", "Salut", "是"])
+    assert pairs.to == ["de", "fr", "zh-Hans"] and pairs.take([2, 0]).to == ["zh-Hans", "de"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.tsv", "source\ttarget\ttarget_language\nHi\tHallo\tde\nHi\tSalut\tFrench!\n", "no language code"),
+        ("a.tsv", "source\ttarget\ttarget_language\nHi\tHallo\tde\nHi\tSalut\t\n", "no language code"),
+        ("a.tsv", "source\ttarget\ttarget_language\nHi\tHallo\tde\nHi\tSalut\n", "2 columns"),
+        ("a.jsonl", '{"src": "a", "tgt": "b", "target_language": "de"}\n\n{"src": "a", "tgt": "b"}\n', "missing"),
+        ("a.jsonl", '{"src": "a", "tgt": "b"}\n\n{"src": "a", "tgt": "b", "target_language": "de"}\n', "first record"),
+    ],
+)
+def test_a_row_without_a_good_language_is_a_bad_line(tmp_path: Path, name: str, text: str, says: str) -> None:
+    with pytest.raises(DataError, match=rf"{name}:3: .*{says}"):
+        read_pairs([_write(tmp_path / name, text)])
+
+
+@pytest.mark.parametrize(
     ("name", "text", "languages", "first_line"),
     [
         ("a.tsv", "Hi\tHallo\nYes\tJa\n", (None, None), 1),

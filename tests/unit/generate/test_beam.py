@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.generate import Hypothesis, beam_search
-from regard.generate.beam import _Search
+from regard.generate.beam import RUN, _Search, greatest
 
 EOS = 0
 Ids = tuple[int, ...]
@@ -177,3 +177,17 @@ def test_a_source_whose_logits_are_not_numbers_has_no_output_and_disturbs_no_oth
     found = search(poisoned, [5, 5, 5], beam=3, alpha=0.6)
     expected = search(sound, [5, 5, 5], beam=3, alpha=0.6)
     assert found[1] == [] and [found[0], found[2]] == [expected[0], expected[2]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), width=st.integers(1, 9 * RUN), k=st.integers(1, 12), equal=st.booleans())
+def test_the_greatest_are_those_of_topk(seed: int, width: int, k: int, equal: bool) -> None:
+    """With many equal ones too, where places may be others, but hold the same values."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(-3, 3, (3, 2, width), generator=generator) * 1.0 if equal else torch.randn(3, 2, width)
+    x[0, 0] = -torch.inf
+    k = min(k, width)
+    values, places = greatest(x, k)
+    assert torch.equal(values, x.topk(k).values)
+    assert torch.equal(x.gather(-1, places), values)
+    assert all(len(set(row)) == k for row in places.flatten(0, 1).tolist())

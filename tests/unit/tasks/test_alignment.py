@@ -8,14 +8,18 @@ from torch import Tensor
 
 from regard.model import Model, TransformerConfig, make_language_model, watch
 from regard.tasks import alignment
-from regard.tasks.alignment import align_pairs, score_pairs
-from regard.tasks.translation import search_translations
+from regard.tasks.alignment import align_pairs, score_tokens
+from regard.tasks.search import search_translations
 from regard.text import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 TOKENIZER = Tokenizer.train(["abcdefghijklmnop"], kind="chars", vocab_size=40)
 PAIRS = [([6, 7, 8], [9, 10]), ([9] * 11, [7]), ([7], []), ([10, 6, 12, 8], [9, 6, 7, 12, 11, 10]), ([], [6])]
+
+
+def score_pairs(*arguments) -> list[float]:
+    return [sum(scores) for scores in score_tokens(*arguments)]
 
 
 @pytest.fixture(scope="module")

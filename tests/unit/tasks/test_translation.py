@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +12,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.data import Pairs
+from regard.generate import Hypothesis
 from regard.model import Model, TransformerConfig, make_language_model
-from regard.tasks import translation
-from regard.tasks.translation import TranslationData, length_ratio, search_translations
+from regard.tasks import search, translation
+from regard.tasks.metrics import translation_metrics
+from regard.tasks.search import search_translations
+from regard.tasks.translation import TranslationData, bleu_on, length_ratio
 from regard.text import Tokenizer
 
 TOKENIZER = Tokenizer.train(["abcdefghijklmnop"], kind="chars", vocab_size=40)
@@ -38,7 +44,7 @@ def test_outputs_come_in_the_order_of_their_sources(
     model: Model, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one_by_one = [search_translations(model, TOKENIZER, [s], ratio=1.0, beam=3, n_best=2)[0] for s in SOURCES]
-    monkeypatch.setattr(translation, "DECODE_TOKENS", together)
+    monkeypatch.setattr(search, "DECODE_TOKENS", together)
     found = search_translations(model, TOKENIZER, SOURCES, ratio=1.0, beam=3, n_best=2)
     assert len({best[0].ids for best in found}) > 3
     for ours, theirs in zip(found, one_by_one, strict=True):
@@ -89,3 +95,24 @@ def test_evaluation_is_of_the_model_as_it_is_without_dropout(model: Model) -> No
     finally:
         model.eval()
     assert data.tokens_per_epoch == sum(len(s) + 1 for s in ids)
+
+
+def test_each_target_language_is_scored_by_its_own_words(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, codes = ["abcdefgh ijklm nop", "ponmlkji hgfedc ba"] * 4, ["zh", "de"] * 4
+    pairs = Pairs(texts, texts, ("en", None), (Path("a"),), range(8), {}, to=codes)
+    ids = TOKENIZER.encode_batch(texts)
+    data = TranslationData(TOKENIZER, (ids, ids), (ids, ids), tokens_per_batch=60, seed=1, max_len=24, multiple=1)
+
+    def all_but_the_first(*_: object, **__: object) -> list[list[Hypothesis]]:
+        return [[Hypothesis(tuple(row[1:]), 0.0, 0.0, True)] for row in ids]
+
+    monkeypatch.setattr(translation, "search_translations", all_but_the_first)
+    found, signatures = bleu_on(model, data, pairs, language=None, at_most=8)
+    for code in ("de", "zh"):
+        references = [text for text, to in zip(texts, codes, strict=True) if to == code]
+        expected = translation_metrics([text[1:] for text in references], references, code)
+        assert found[f"dev_bleu_{code}"] == pytest.approx(expected["bleu"]["score"], abs=0.005)
+    assert found["dev_bleu"] == pytest.approx((found["dev_bleu_de"] + found["dev_bleu_zh"]) / 2, abs=0.01)
+    assert "tok:zh" in signatures["dev_bleu_zh"] and "tok:13a" in signatures["dev_bleu_de"]
+    one, _ = bleu_on(model, data, replace(pairs, to=None), language="zh", at_most=8)
+    assert set(one) == {"dev_bleu", "dev_chrf"}

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import get_args
 
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.data import read_pairs
+from regard.data import read_lines, read_pairs
 from regard.errors import CheckpointError, ConfigError
 from regard.text import Kind, Tokenizer
 
@@ -36,6 +38,8 @@ def _reading(kind: Kind, text: str) -> str:
     if kind == "bytes":
         return text
     text = unicodedata.normalize("NFC", text)
+    if kind == "words":
+        return " ".join(word for word in text.split(" ") if word in " ".join(TEXTS).split(" "))
     known = set("".join(TEXTS))
     return text if kind != "chars" else "".join(char for char in text if char in known)
 
@@ -66,6 +70,15 @@ def test_a_word_is_one_token_wherever_it_stands(kind: Kind) -> None:
     for text in ("bushes", "many bushes", "bushes.", "bushes, bushes", "bushes;the"):
         assert start in tokenizer.encode(text), text
     assert tokenizer.tokens([start]) == ["▁bushes"]
+
+
+def test_words_keep_the_pieces_of_a_published_file(data_dir: Callable[[str], Path]) -> None:
+    lines = list(islice(read_lines(data_dir("multi30k") / "bpe-en-de" / "train.de.gz"), 2_000))
+    tokenizer = Tokenizer.train(lines, kind="words", vocab_size=10_000)
+    for line, ids in zip(lines, tokenizer.encode_batch(lines), strict=True):
+        assert [piece.removeprefix("▁") for piece in tokenizer.tokens(ids)] == line.split(" ")
+        assert tokenizer.decode(ids) == line
+    assert tokenizer.encode("bü@@ sche bü@@sche")[2] == tokenizer.unk_id
 
 
 @settings(max_examples=60, deadline=None)
@@ -135,7 +148,7 @@ def test_training_is_deterministic_across_processes() -> None:
     code = (
         "import hashlib; from regard.text import Tokenizer; texts = [chr(97 + i % 26) * (i % 7) + ' \\u00e4b' + str(i)"
         " for i in range(2000)]; print([hashlib.sha256(Tokenizer.train(texts, kind=kind, vocab_size=400)"
-        ".backend.to_str().encode()).hexdigest() for kind in ('bpe', 'bytes', 'chars')])"
+        ".backend.to_str().encode()).hexdigest() for kind in ('bpe', 'bytes', 'chars', 'words')])"
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(2)]
     assert runs[0] == runs[1] and len(runs[0]) > 200
@@ -147,13 +160,13 @@ def test_vocabulary_never_exceeds_its_size(kind: Kind, texts: list[str]) -> None
     tokenizer = Tokenizer.train(texts, kind=kind, vocab_size=300)
     assert tokenizer.vocab_size <= 300
     assert tokenizer.vocab_size == len(tokenizer.backend.get_vocab())
-    if kind != "chars":
+    if kind not in ("chars", "words"):
         assert tokenizer.decode(tokenizer.encode("".join(texts) + "b")) == "".join(texts) + "b"
 
 
 @each_kind
 def test_no_room_to_learn(kind: Kind) -> None:
-    least = 5 + 16 + (0 if kind == "chars" else 256)
+    least = 5 + 16 + (0 if kind in ("chars", "words") else 256)
     for text in ("a b", "abcdefghijklmnopqrstuvwxyz" * 2):
         assert Tokenizer.train([text], kind=kind, vocab_size=least).vocab_size <= least
     with pytest.raises(ConfigError, match=f"at least {least} "):

@@ -64,6 +64,15 @@ def test_muon_moves_as_torch_muon_does(shape: tuple[int, int], weight_decay: flo
     assert (ours - theirs).norm() < 0.02 * (theirs - begun).norm()
 
 
+@pytest.mark.parametrize("shape", [(3, 64, 64), (2, 32, 128), (2, 128, 32)])
+def test_bfloat16_is_precision_enough_to_orthogonalise_in(shape: tuple[int, int, int]) -> None:
+    matrices = torch.randn(shape)
+    full, half = orthogonalise(matrices), orthogonalise(matrices.bfloat16()).float()
+    assert (full - half).norm() < 0.05 * full.norm()
+    values = torch.linalg.svdvals(half)
+    assert values.quantile(0.05) > 0.3 and values.max() < 1.4, "as near to 1 as the quintic takes them in float32"
+
+
 def test_muon_stacks_equal_shapes_and_leaves_alone_what_has_no_gradient() -> None:
     shapes = [(6, 4), (4, 6), (6, 4), (6, 4)]
     together = [nn.Parameter(torch.randn(shape)) for shape in shapes]
@@ -85,14 +94,14 @@ def test_a_resumed_optimizer_continues_to_the_bit(kind: str) -> None:
     """Three steps, state_dict through fresh optimizers, three more: as six in one go."""
     recipe = OptimRecipe(kind=kind, weight_decay=0.01)
     whole, halved = _model(), _model()
-    first = make_optimizers(whole, recipe, torch.float32)
+    first = make_optimizers(whole, recipe)
     for step in range(6):
         _update(whole, first, step)
-    before = make_optimizers(halved, recipe, torch.float32)
+    before = make_optimizers(halved, recipe)
     for step in range(3):
         _update(halved, before, step)
     resumed = copy.deepcopy(halved)
-    after = make_optimizers(resumed, recipe, torch.float32)
+    after = make_optimizers(resumed, recipe)
     for old, new in zip(before, after, strict=True):
         new.load_state_dict(copy.deepcopy(old.state_dict()))
     for step in range(3, 6):
@@ -104,7 +113,7 @@ def test_a_resumed_optimizer_continues_to_the_bit(kind: str) -> None:
 
 def test_muon_has_the_matrices_of_the_blocks_and_adamw_the_rest_each_once() -> None:
     model = _model()
-    adamw, muon = make_optimizers(model, OptimRecipe(weight_decay=0.1), torch.float32)
+    adamw, muon = make_optimizers(model, OptimRecipe(weight_decay=0.1))
     names = {id(p): name for name, p in model.named_parameters()}
     by_muon = [names[id(p)] for group in muon.param_groups for p in group["params"]]
     by_adamw = [[names[id(p)] for p in group["params"]] for group in adamw.param_groups]
@@ -118,13 +127,13 @@ def test_muon_has_the_matrices_of_the_blocks_and_adamw_the_rest_each_once() -> N
 def test_adamw_alone_takes_all_and_what_is_frozen_goes_to_nobody() -> None:
     model = _model()
     frozen = model.transformer.tokens.weight.requires_grad_(False)
-    (adamw,) = make_optimizers(model, OptimRecipe(kind="adamw"), torch.float32)
+    (adamw,) = make_optimizers(model, OptimRecipe(kind="adamw"))
     held = [p for group in adamw.param_groups for p in group["params"]]
     assert len(held) == len(list(model.parameters())) - 1 and all(p is not frozen for p in held)
 
 
 def test_set_lr_gives_each_group_its_share_of_its_own_peak() -> None:
-    optimizers = make_optimizers(_model(), OptimRecipe(lr=0.002, matrix_lr=0.01), torch.float32)
+    optimizers = make_optimizers(_model(), OptimRecipe(lr=0.002, matrix_lr=0.01))
     for factor in (0.5, 0.25, 1.0):  # of the peak each time, not of the last rate
         assert set_lr(optimizers, factor) == pytest.approx(0.002 * factor)
         rates = [group["lr"] for optimizer in optimizers for group in optimizer.param_groups]

@@ -12,7 +12,8 @@ from regard.data import Pairs
 from regard.machine import Speeds
 from regard.model import TransformerConfig, make_language_model
 from regard.tasks.pairs import Corpus
-from regard.training.plan import estimate, plan_recipe, training_flops
+from regard.training.pace import training_flops
+from regard.training.plan import bfloat16_from, estimate, plan_recipe
 from regard.training.recipe import DataRecipe, Recipe
 
 CPU = torch.device("cpu")
@@ -24,7 +25,7 @@ def speeds(float32: float, bfloat16: float = 1e9) -> Speeds:
 
 def corpus(pairs: int, characters: int = 60) -> Corpus:
     texts = Pairs(["x" * characters] * pairs, ["y" * characters] * pairs, ("en", "de"), (Path("a"),), range(pairs), {})
-    return Corpus(texts, texts, ("en", "de"), [], held_out=False)
+    return Corpus(texts, texts, [], held_out=False)
 
 
 BASE = Recipe(data=DataRecipe(train=("a", "b")))
@@ -44,10 +45,30 @@ def test_little_text_is_not_given_a_large_model() -> None:
     assert few.recipe.model["dropout"] > many.recipe.model["dropout"]
 
 
-def test_bfloat16_is_chosen_only_where_it_was_measured_to_pay() -> None:
-    text = corpus(10_000)
-    assert plan_recipe(BASE, text, minutes=3, device=CPU, speeds=speeds(1e11, 1e9)).recipe.loop.dtype == "float32"
-    assert plan_recipe(BASE, text, minutes=3, device=CPU, speeds=speeds(1e11, 2e11)).recipe.loop.dtype == "bfloat16"
+def test_bfloat16_is_chosen_only_where_it_should_pay() -> None:
+    wide, narrow = (Recipe(data=BASE.data, model={"d_model": d, "n_heads": 4}) for d in (512, 64))
+
+    def chosen(base: Recipe, table: Speeds) -> str:
+        return plan_recipe(base, corpus(10_000), minutes=3, device=CPU, speeds=table).recipe.loop.dtype
+
+    slow_half, fast_half = speeds(1e11, 1e9), speeds(2.5e11, 7.6e11)
+    assert [chosen(base, slow_half) for base in (wide, narrow)] == ["float32", "float32"]
+    assert [chosen(base, fast_half) for base in (wide, narrow)] == ["bfloat16", "float32"], "what is narrow only casts"
+    assert bfloat16_from(slow_half) is None and 64 < (bfloat16_from(fast_half) or 0) <= 512
+
+
+def test_a_wider_model_a_slower_machine_and_r_drop_cost_more() -> None:
+    def rate(model: dict[str, int], table: Speeds, rdrop: float = 0.0) -> float:
+        recipe = Recipe(data=BASE.data, model=model, rdrop=rdrop)
+        return estimate(recipe, corpus(1_000), table, tokens=None, minutes=None).tokens_per_second
+
+    small = {"d_model": 64, "n_heads": 2, "d_ff": 128, "n_encoder_layers": 2, "n_decoder_layers": 2}
+    table = speeds(1e11)
+    assert rate(small, table) > rate({**small, "d_model": 128}, table)
+    assert rate(small, table) > rate({**small, "n_decoder_layers": 3}, table)
+    assert rate(small, table) > rate(small, speeds(5e10))
+    assert rate(small, table) > rate(small, Speeds("cpu", table.matmul_flops, 1e10, ())), "memory bears on it too"
+    assert rate(small, table) == pytest.approx(2 * rate(small, table, rdrop=5.0))
 
 
 def test_what_the_user_fixed_is_kept_and_the_recipe_survives_its_file() -> None:
@@ -79,6 +100,6 @@ def test_an_estimate_counts_the_recipes_own_steps() -> None:
     recipe = Recipe(
         data=BASE.data, model={"d_model": 32, "n_heads": 2, "d_ff": 64, "n_encoder_layers": 1, "n_decoder_layers": 1}
     )
-    plan = estimate(recipe, corpus(1_000), rate=1e10, tokens=None, minutes=None)
+    plan = estimate(recipe, corpus(1_000), speeds(1e10), tokens=None, minutes=None)
     assert plan.steps == recipe.loop.steps
     assert plan.minutes * 60 == pytest.approx(plan.steps * 0.9 * recipe.batch.tokens / plan.tokens_per_second, rel=1e-6)

@@ -68,7 +68,18 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_last_bit(
     recipe: Recipe, tmp_path: Path, one_thread: None, kind: str, threads: int
 ) -> None:
     torch.set_num_threads(threads)
-    recipe = replace(recipe, optim=replace(recipe.optim, kind=kind))  # type: ignore[arg-type]
+    check_resume(replace(recipe, optim=replace(recipe.optim, kind=kind)), tmp_path)  # type: ignore[arg-type]
+
+
+def test_what_is_drawn_anew_each_epoch_and_what_is_averaged_survive_a_resume(
+    recipe: Recipe, tmp_path: Path, one_thread: None
+) -> None:
+    tokenizer = TokenizerRecipe(kind="bpe", vocab_size=310, dropout=0.2)
+    loop = replace(recipe.loop, ema=0.9)
+    check_resume(replace(recipe, tokenizer=tokenizer, loop=loop, augment=0.4, rdrop=2.0), tmp_path)
+
+
+def check_resume(recipe: Recipe, tmp_path: Path) -> None:
     device = torch.device("cpu")
     whole = Listener()
     train(recipe, tmp_path / "whole", device=device, reporter=whole)
@@ -80,7 +91,8 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_last_bit(
             torch.manual_seed(number)  # a new process would not have the old one's random state
     assert [[step for step, _ in part.losses] for part in parts] == [[1, 2], [3, 4, 5, 6], [7, 8]]
     assert [loss for part in parts for loss in part.losses] == whole.losses
-    for name in ("model.safetensors", "state/optimizer.safetensors"):
+    averaged = ("state/trained.safetensors",) if recipe.loop.ema else ()
+    for name in ("model.safetensors", "state/optimizer.safetensors", *averaged):
         one, two = (read_weights(tmp_path / run / "checkpoints" / "step-000008" / name) for run in ("whole", "cut"))
         assert one.keys() == two.keys() and all(torch.equal(one[key], two[key]) for key in one)
 

@@ -1,0 +1,124 @@
+"""Write every table of results from the ledger: python docs/results.py
+
+docs/results.md             all recipes that have a record, with signatures, machines and hashes
+README.md, README.zh.md     the table between the two marks, one line a recipe: its first test set
+
+A test compares the files with what this would write, so a figure cannot be typed in or go stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from regard import ledger
+from regard.ledger import Entry, Figure, Record
+
+CHECKOUT = Path(__file__).parents[1]
+START, END = "<!-- results: written by docs/results.py -->\n", "<!-- /results -->"
+HEADS = {
+    "README.md": ("recipe", "test set", "BLEU", "chrF", "seeds", "parameters", "minutes", "machine"),
+    "README.zh.md": ("配方", "测试集", "BLEU", "chrF", "种子数", "参数", "分钟", "机器"),
+}
+NAMES = {"bleu": "BLEU", "chrf": "chrF"}
+PAGE = f"""# Results
+
+Written by `python docs/results.py` from `src/regard/recipes`; a change by hand is lost, and a test notices it.
+`regard reproduce NAME` runs a recipe again and says whether its scores fall where *a rerun should give* them: in the
+95 % prediction interval over the recorded seeds, or with fewer than three of them within {ledger.TOLERANCE} points of
+their mean. Sacrebleu scores plain text against the references as they stand in the file, unless a line says otherwise.
+"""
+
+
+def recorded() -> Iterator[tuple[str, Entry, Record]]:
+    """The recipes that have a record, in the order of the ledger."""
+    for name in ledger.names():
+        if record := ledger.find_record(name):
+            yield name, ledger.find_entry(name), record
+
+
+def table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Markdown."""
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def cells(name: str, test: str, record: Record) -> tuple[str, ...]:
+    """One line of the short table."""
+    runs, figures = record.runs, record.figures[test]
+    minutes = sorted(run.minutes for run in runs)
+    took = f"{minutes[0]:.1f}" if minutes[0] == minutes[-1] else f"{minutes[0]:.1f} to {minutes[-1]:.1f}"
+    scores = (f"{figures[metric].score:.1f}" for metric in ("bleu", "chrf"))
+    machines = dict.fromkeys(machine(run.machine) for run in runs)
+    return (f"`{name}`", test, *scores, str(len(runs)), f"{runs[0].parameters:,}", took, "; ".join(machines))
+
+
+def machine(facts: dict[str, object]) -> str:
+    """A machine in a cell."""
+    devices = facts["devices"]
+    assert isinstance(devices, list)
+    return (
+        devices[-1]
+        if len(devices) > 1
+        else f"{facts['threads']} of {facts['cores']} CPU cores, {facts['instruction_set']}"
+    )
+
+
+def short_table(readme: str) -> str:
+    """What stands between the marks of a README: the first test set of each recipe."""
+    rows = [cells(name, next(iter(entry.tests)), record) for name, entry, record in recorded()]
+    return START + "\n" + table(HEADS[readme], rows) + "\n" + END
+
+
+def page() -> str:
+    """docs/results.md."""
+    return "\n".join([PAGE, *(section(name, entry, record) for name, entry, record in recorded())])
+
+
+def section(name: str, entry: Entry, record: Record) -> str:
+    """All that is recorded of one recipe."""
+    figures = [(test, metric, figure) for test, found in record.figures.items() for metric, figure in found.items()]
+    rows = [
+        (test, NAMES[metric], f"{f.score:.2f}", f"{f.low:.2f} to {f.high:.2f}", signature(f))
+        for test, metric, f in figures
+    ]
+    runs = [
+        (str(run.seed), *(f"{run.scores[test][metric]:.2f}" for test, metric, _ in figures), f"{run.minutes:.1f}",
+         f"{run.updates:,}", machine(run.machine), ", ".join(f"{k} {v}" for k, v in run.versions.items()), run.date)
+        for run in record.runs
+    ]  # fmt: skip
+    heads = ("seed", *(f"{test} {NAMES[metric]}" for test, metric, _ in figures))
+    published = [
+        f"Published in this setting: {test.published[0]} BLEU on {key}, {test.published[1]}."
+        for key, test in entry.tests.items() if test.published
+    ]  # fmt: skip
+    return "\n".join([
+        f"## {name}\n", f"{entry.title}. {record.runs[0].parameters:,} parameters, beam {entry.beam}.\n", *published,
+        *([""] if published else []), f"    {record.command}\n",
+        table(("test set", "metric", "score", "a rerun should give", "signature"), rows),
+        table((*heads, "minutes", "updates", "machine", "versions", "date"), runs),
+        "".join(f"- `{file}` sha256 {digest}\n" for file, digest in record.data.items()),
+    ])  # fmt: skip
+
+
+def signature(figure: Figure) -> str:
+    """For a cell: bars would end it."""
+    return f"`{figure.signature}`".replace("|", "\\|")
+
+
+def with_table(text: str, readme: str) -> str:
+    """A README with its table as the ledger has it."""
+    before, rest = text.split(START)
+    return before + short_table(readme) + rest.split(END)[1]
+
+
+def main() -> None:
+    """Write all three files."""
+    (CHECKOUT / "docs" / "results.md").write_text(page(), encoding="utf-8")
+    for readme in HEADS:
+        path = CHECKOUT / readme
+        path.write_text(with_table(path.read_text(encoding="utf-8"), readme), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

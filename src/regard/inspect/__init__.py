@@ -1,0 +1,1 @@
+"""Looking inside a trained model: what its attention does, measured and drawn."""

@@ -1,0 +1,211 @@
+"""From texts to their translations: cut into sentences, searched under what is required of them, put together again.
+
+What is unusual: nothing raises for odd text. Whatever is typed is plain text (`</s>` too), an empty text has an empty
+translation, and all white space between and around sentences is kept. A text is cut only where a sentence or a line
+ends, or where the model could not read it whole; a part still too long is read as far as it goes, which is counted.
+What it does not know: files, how results are shown.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from regard.generate import Hypothesis
+from regard.model import Model
+from regard.tasks.alignment import align_pairs
+from regard.tasks.prefix import source_prefix
+from regard.tasks.search import search_translations
+from regard.tasks.terms import MOST_TERMS, Demand, Terms, demand
+from regard.text import Tokenizer
+from regard.text.segment import split
+
+Links = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One output of a translator, best of its search."""
+
+    text: str
+    """With the line ends of the source, and no others."""
+    score: float
+    """What the search compares: logprob / length, the length in tokens with the end of each sentence."""
+    logprob: float
+    """log p(text | source), natural logarithm, summed over the sentences; 0 for an empty source."""
+    alternatives: tuple[Translation, ...] = ()
+    """The next best ones, when more than one was asked for."""
+    alignment: Links | None = None
+    """(source token, target token) for each target token, when asked for; they number the two fields below."""
+    source_tokens: tuple[str, ...] | None = None
+    target_tokens: tuple[str, ...] | None = None
+    left_out: int = 0
+    """Source tokens that the model is too short to read."""
+    length: int = 0
+    """Generated tokens, the end of each sentence included."""
+
+    @property
+    def confidence(self) -> float:
+        """The geometric mean of the probabilities that the model gave its own tokens, in (0, 1]: exp(score).
+
+        It says how sure the model was of its words, and not how probably they are right.
+        """
+        return math.exp(self.score)
+
+    def __repr__(self) -> str:
+        more = f", {len(self.alternatives)} alternatives" if self.alternatives else ""
+        more += f", {self.left_out:,} source tokens left out" if self.left_out else ""
+        return f"Translation({self.text!r}, score={self.score:.3f}{more})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is asked of a translator beside the texts; `regard.Loaded.translate` says what each field means."""
+
+    beam: int = 4
+    n_best: int = 1
+    alignments: bool = False
+    terms: Terms = field(default_factory=Terms)
+    no_repeat_ngram: int = 0
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A piece of a text on its way through the model."""
+
+    lead: list[int]
+    ids: list[int]
+    demand: Demand
+    left_out: int
+
+
+@dataclass(frozen=True)
+class Translator:
+    """A model with what turns text into its ids.
+
+    Attributes:
+        ratio: target tokens to a source token, at most (`tasks.translation.length_ratio`).
+        only: the target language of a model of one direction, where it is known.
+    """
+
+    model: Model
+    tokenizer: Tokenizer
+    ratio: float
+    only: str | None = None
+
+    def translate(
+        self, texts: Sequence[str], to: Sequence[str | None], prefixes: Sequence[str], request: Request
+    ) -> list[Translation]:
+        """The translation of each text, into the language beside it, beginning with the prefix beside it.
+
+        A text with a prefix is not cut into sentences: nobody knows how many of them the prefix translates.
+        """
+        leads = {code: source_prefix(self.tokenizer, code, only=self.only) for code in set(to)}
+        cut = [
+            self._cut(text, len(leads[code]), request.terms, whole=bool(prefix))
+            for text, code, prefix in zip(texts, to, prefixes, strict=True)
+        ]
+        parts = [
+            self._part(piece, leads[code], prefix, request)
+            for pieces, code, prefix in zip(cut, to, prefixes, strict=True)
+            for piece, _ in pieces
+            if piece
+        ]
+        done = iter(self._search(parts, request))
+        return [
+            _joined([(next(done) if piece else [], white) for piece, white in pieces], request) for pieces in cut
+        ]  # fmt: skip
+
+    def _cut(self, text: str, lead: int, terms: Terms, *, whole: bool) -> list[tuple[str, str]]:
+        """Pieces with the white space after each; none of a blank text."""
+        if not text.strip():
+            return []
+        most = self.model.config.max_len - 1 - lead
+
+        def cost(texts: Sequence[str]) -> list[float]:
+            lengths = map(len, self.tokenizer.encode_batch(texts))
+            return [
+                max(length / most, len(terms.required(text)) / MOST_TERMS)
+                for length, text in zip(lengths, texts, strict=True)
+            ]
+
+        if not whole:
+            return split(text, cost, terms.spans)
+        bare = text.strip()
+        start = text.index(bare)
+        return [("", text[:start]), (bare, text[start + len(bare) :])]
+
+    def _part(self, text: str, lead: list[int], prefix: str, request: Request) -> _Part:
+        ids = self.tokenizer.encode(text)
+        read = ids[: self.model.config.max_len - 1 - len(lead)]
+        left_out = len(ids) - len(read)
+        required = request.terms.required(self.tokenizer.decode(read) if left_out else text)
+        asked = demand(self.tokenizer, required, prefix=prefix, no_repeat_ngram=request.no_repeat_ngram)
+        return _Part(lead, read, asked, left_out)
+
+    def _search(self, parts: Sequence[_Part], request: Request) -> list[list[Translation]]:
+        """The n best of each part."""
+        constraints = [part.demand.constraint for part in parts]
+        free = not request.no_repeat_ngram and not any(constraint.least for constraint in constraints)
+        found = search_translations(
+            self.model, self.tokenizer, [part.lead + part.ids for part in parts], ratio=self.ratio, beam=request.beam,
+            n_best=request.n_best, constraints=[] if free else constraints,
+        )  # fmt: skip
+        flat = [(part, one) for part, best in zip(parts, found, strict=True) for one in best]
+        links: Sequence[Links | None] = [None] * len(flat)
+        if request.alignments:
+            pairs = [(part.lead + part.ids, one.ids) for part, one in flat]
+            leads = [len(part.lead) for part, _ in flat]
+            links = align_pairs(self.model, self.tokenizer, pairs, leads)
+        read = iter([self._read(part, one, link) for (part, one), link in zip(flat, links, strict=True)])
+        return [[next(read) for _ in best] for best in found]
+
+    def _read(self, part: _Part, found: Hypothesis, links: Links | None) -> Translation:
+        text = part.demand.written(self.tokenizer, found)
+        translation = Translation(text, found.score, found.logprob, left_out=part.left_out, length=found.length)
+        if links is None:
+            return translation
+        source, target = (tuple(self.tokenizer.tokens(ids)) for ids in (part.ids, found.ids))
+        return replace(translation, alignment=links, source_tokens=source, target_tokens=target)
+
+
+def _joined(pieces: Sequence[tuple[list[Translation], str]], request: Request) -> Translation:
+    """One translation of the translations of its pieces; its k-th best is made of the k-th best of each."""
+    nothing = Translation("", 0.0, 0.0, *(((), (), (), ()) if request.alignments else ()))
+    if not pieces:
+        return nothing
+    most = max(len(best) for best, _ in pieces)
+    whole = [
+        _join([(best[min(k, len(best) - 1)] if best else nothing, white) for best, white in pieces])
+        for k in range(most)
+    ]
+    first, *others = whole
+    return replace(first, alternatives=tuple(sorted(others, key=lambda one: -one.score)))
+
+
+def _join(pieces: Sequence[tuple[Translation, str]]) -> Translation:
+    if len(pieces) == 1 and not pieces[0][1]:
+        return pieces[0][0]
+    text, logprob, length, left_out = "", 0.0, 0, 0
+    links, source, target = list[tuple[int, int]](), list[str](), list[str]()
+    for one, white in pieces:
+        seam = " " if text and not text[-1].isspace() and not _wide(text[-1]) and not _wide(one.text[:1]) else ""
+        text += seam + one.text + white
+        logprob += one.logprob
+        length += one.length
+        left_out += one.left_out
+        links += [(s + len(source), t + len(target)) for s, t in one.alignment or ()]
+        source += one.source_tokens or ()
+        target += one.target_tokens or ()
+    score = logprob / length if length else 0.0
+    whole = Translation(text, score, logprob, left_out=left_out, length=length)
+    if pieces[-1][0].alignment is None:
+        return whole
+    return replace(whole, alignment=tuple(links), source_tokens=tuple(source), target_tokens=tuple(target))
+
+
+def _wide(char: str) -> bool:
+    """Of a script that puts no space between sentences."""
+    return bool(char) and unicodedata.east_asian_width(char) in "WF"

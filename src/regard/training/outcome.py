@@ -1,0 +1,49 @@
+"""What a run's folder says of it before anything is read or trained: that it holds a run, or that the run has ended.
+
+What it does not know: how a run is carried out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.errors import ConfigError
+from regard.hub.atomic import read_pointer
+from regard.hub.folder import read_config
+from regard.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    folder: Path
+    recipe: Recipe
+    """With the steps that were really made: running it again is the same run."""
+    reason: str
+    scores: dict[str, float]
+    tokens_per_second: float | None
+    """None: no update was made in this sitting."""
+
+
+def refuse_mixing(out: Path, *, resume: bool) -> None:
+    """Raise ConfigError where a new run would overwrite another, or there is none to go on with."""
+    begun = (out / "latest").exists()
+    if begun and not resume:
+        raise ConfigError("this folder already holds a run", where=out,
+                          mend="go on with --resume, or choose another --out")  # fmt: skip
+    if resume and not begun:
+        raise ConfigError("there is no run to go on with", where=out, expected="a checkpoint",
+                          mend="leave out --resume")  # fmt: skip
+
+
+def outcome(recipe: Recipe, out: Path) -> Result | None:
+    """What the run in `out` came to, where it has made all updates of the recipe and was scored."""
+    if read_pointer(out / "best") != "final":
+        return None
+    training = read_config(out / "checkpoints" / "final")["training"]
+    wanted = recipe.loop.steps if recipe.loop.stop is None else min(recipe.loop.steps, recipe.loop.stop)
+    if training["steps"] < wanted:
+        return None
+    return Result(out, recipe, f"this run ended at update {training['steps']:,}", training["scores"], None)

@@ -1,0 +1,87 @@
+"""`regard reproduce`: a recipe of the ledger run for real, recorded, and held against its record."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from regard import ledger
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def recipes(workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A ledger with one recipe, that of the workplace's run."""
+    folder = tmp_path / "recipes"
+    folder.mkdir()
+    shutil.copy(workplace / "run" / "recipe.toml", folder / "tiny.toml")
+    (folder / "ledger.toml").write_text(
+        '[tiny]\ntitle = "A tiny one"\nbeam = 1\ntests.test.data = ["test.en", "test.de"]\n'
+    )
+    monkeypatch.setattr(ledger, "RECIPES", folder)
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    return folder
+
+
+def test_a_rerun_gives_what_the_first_run_gave(
+    command: Command, recipes: Path, workplace: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(workplace / "run", tmp_path / "first")
+    code, out, err = command("reproduce", "tiny", "--out", str(tmp_path / "first"), "--json", "--record")
+    first = json.loads(out)
+    assert code == 0 and first["inside"] is None and "recorded in" in err and "update" not in err, (
+        "it was trained already"
+    )
+    evaluated = json.loads(command("evaluate", "run", "test.en", "test.de", "--beam", "1", "--json")[1])["metrics"]
+    assert {row["metric"]: row["score"] for row in first["scores"]} == {
+        name: evaluated[name]["score"] for name in ("bleu", "chrf")
+    }
+    code, out, err = command("reproduce", "tiny", "--out", str(tmp_path / "again"), "--json")
+    again = json.loads(out)
+    assert code == 0 and again["inside"] is True and "update 40" in err
+    assert [row["score"] for row in again["scores"]] == [row["score"] for row in first["scores"]]
+
+
+def test_a_score_outside_its_interval_is_said_and_exits_with_1(
+    command: Command, recipes: Path, workplace: Path
+) -> None:
+    assert command("reproduce", "tiny", "--out", "run", "--record", "--quiet")[0] == 0
+    path = recipes / "tiny.result.json"
+    record = json.loads(path.read_text())
+    record["figures"]["test"]["chrf"] |= {"low": 98.0, "high": 99.0}
+    path.write_text(json.dumps(record))
+    code, out, _ = command("reproduce", "tiny", "--out", "run", "--quiet")
+    assert code == 1
+    verdicts = {line.split()[1]: line for line in out.splitlines() if line.startswith("test ")}
+    assert "NOT as recorded" in verdicts["chrf"] and "98.00 to 99.00" in verdicts["chrf"]
+    assert "NOT" not in verdicts["bleu"] and "as recorded" in verdicts["bleu"]
+
+
+def test_what_cannot_be_compared_is_refused(command: Command, recipes: Path, workplace: Path) -> None:
+    assert command("reproduce", "tiny", "--out", "run", "--record", "--quiet")[0] == 0
+    code, _, err = command("reproduce", "tiny", "--out", "run", "--seed", "8")
+    assert code == 2 and "of another recipe" in err and "seed = 8" in err
+    recipe = (recipes / "tiny.toml").read_text()
+    (recipes / "tiny.toml").write_text(recipe.replace('"dev.en", "dev.de"', '"test.en", "test.de"'))
+    code, _, err = command("reproduce", "tiny", "--out", "run")
+    assert code == 2 and "of other data" in err and "dev.de" in err
+    (recipes / "tiny.toml").write_text(recipe)
+    text = (recipes / "tiny.result.json").read_text()
+    digest = json.loads(text)["data"]["dev.en"]
+    (recipes / "tiny.result.json").write_text(text.replace(digest, "0" * 64))
+    code, _, err = command("reproduce", "tiny", "--out", "run")
+    assert code == 3 and "dev.en" in err and "not the one of the recorded runs" in err
+    code, _, err = command("reproduce", "tinny")
+    assert code == 2 and "did you mean tiny?" in err
+
+
+def test_a_shipped_recipe_has_a_name_for_train_and_plan(command: Command, recipes: Path) -> None:
+    code, out, _ = command("plan", "tiny", "--json")
+    assert code == 0 and json.loads(out)["steps"] == 40
+    code, _, err = command("plan", "tny")
+    assert code == 2 and "did you mean tiny?" in err

@@ -1,0 +1,49 @@
+"""What goes before a source: the right tokens, and a plain answer to a language that is not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from regard.errors import ConfigError
+from regard.tasks.prefix import language_token, source_prefix, tag_token, target_languages
+from regard.text import Tokenizer
+
+TEXTS = ["ein Hund", "un chien"]
+ONE = Tokenizer.train(TEXTS, kind="chars", vocab_size=60)
+TOKENS = ("<to:de>", "<to:fr>", "<to:zh_TW>", "<tag:bt>")
+SEVERAL = Tokenizer.train(TEXTS, kind="chars", vocab_size=60, specials=TOKENS)
+
+
+def test_the_tag_comes_first_and_then_the_language() -> None:
+    assert (language_token("fr"), tag_token("bt")) == ("<to:fr>", "<tag:bt>")
+    assert SEVERAL.tokens(source_prefix(SEVERAL, "fr")) == ["<to:fr>"]
+    assert SEVERAL.tokens(source_prefix(SEVERAL, "de", "bt")) == ["<tag:bt>", "<to:de>"]
+
+
+def test_one_direction_has_no_prefix_and_may_be_asked_for_by_its_name() -> None:
+    assert source_prefix(ONE, None) == source_prefix(ONE, "de", only="de") == []
+    for only in (None, "fr"):
+        with pytest.raises(ConfigError, match=r"one direction(.|\n)*got: de"):
+            source_prefix(ONE, "de", only=only)
+
+
+@pytest.mark.parametrize(("to", "mend"), [(None, "--to"), ("dee", "did you mean de"), ("xx", "--to")])
+def test_a_language_that_is_not_there_is_answered_with_those_that_are(to: str | None, mend: str) -> None:
+    with pytest.raises(ConfigError, match=rf"expected: de or fr or zh_TW(.|\n)*{mend}"):
+        source_prefix(SEVERAL, to)
+
+
+def test_a_tag_that_is_not_there() -> None:
+    with pytest.raises(ConfigError, match=r"expected: no tag(.|\n)*got: <tag:bt>"):
+        source_prefix(ONE, None, "bt")
+    with pytest.raises(ConfigError, match="expected: <tag:bt>"):
+        source_prefix(SEVERAL, "de", "noise")
+
+
+def test_the_languages_are_those_of_the_vocabulary_also_after_saving(tmp_path) -> None:
+    SEVERAL.save(tmp_path)
+    loaded = Tokenizer.load(tmp_path)
+    assert target_languages(loaded) == target_languages(SEVERAL) == ("de", "fr", "zh_TW")
+    assert target_languages(ONE) == ()
+    assert loaded.specials == SEVERAL.specials and loaded.specials[5:] == TOKENS
+    assert all(loaded.encode(token) != source_prefix(loaded, "fr") for token in TOKENS)
