@@ -34,7 +34,7 @@ VERBS = {
     "reproduce": "run a shipped recipe again, and hold its scores against the recorded ones",
     "info": "say what a model is",
     "doctor": "look for what is wrong: with the machine, a model, or data",
-    "demo": "train a small translator in three minutes, and score it",
+    "demo": "train a small translator in under four minutes, and score it",
     "completion": "print the completion script of a shell",
 }
 """Each verb, in the order of the help screen, with its summary; its module is regard.cli.<verb>."""
