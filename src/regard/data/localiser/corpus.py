@@ -18,11 +18,11 @@ from regard.data.localiser.item import TARGETS, Draft, Item, Part, part_of
 from regard.errors import MissingExtraError
 
 KINDS: Mapping[str, tuple[Callable[[Random], Draft], float]] = {
-    "date": (dates.draw_date, 3.0),
+    "date": (dates.draw_date, 2.5),
     "time": (dates.draw_time, 1.0),
-    "date and time": (dates.draw_moment, 2.0),
-    "money": (amounts.draw_money, 4.0),
-    "quantity": (amounts.draw_quantity, 2.0),
+    "date and time": (dates.draw_moment, 1.5),
+    "money": (amounts.draw_money, 6.0),
+    "quantity": (amounts.draw_quantity, 2.5),
     "duration": (amounts.draw_duration, 1.0),
     "names": (words.draw_names, 3.0),
     "ordinal": (words.draw_ordinal, 1.5),
