@@ -160,10 +160,10 @@ class Loaded:
         if len(source) != len(target):
             got = f"{len(source):,} sources and {len(target):,} targets"
             raise ConfigError("pairs are needed", expected="as many targets as sources", got=got)
-        if long := self.too_long(source, target, to=to):
+        pairs = self._pairs(source, target, to)
+        if long := self._long(pairs):
             raise ConfigError("a text is longer than the model reads", where=f"pair {long[0] + 1}",
                               expected=f"at most {self.longest_source:,} tokens a side", mend="split it")  # fmt: skip
-        pairs = self._pairs(source, target, to)
         scores = score_tokens(self.model, self.tokenizer, pairs)
         end = self.tokenizer.tokens([self.tokenizer.eos_id])
         return [
@@ -175,7 +175,9 @@ class Loaded:
         self, source: Sequence[str], target: Sequence[str], *, to: str | Sequence[str] | None = None
     ) -> list[int]:
         """The places of the pairs with a side longer than the model reads, which have no score."""
-        pairs = self._pairs(source, target, to)
+        return self._long(self._pairs(source, target, to))
+
+    def _long(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[int]:
         return [i for i, pair in enumerate(pairs) if max(map(len, pair)) > self.longest_source]
 
     def _pairs(

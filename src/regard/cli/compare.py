@@ -39,7 +39,7 @@ class Arguments(Common):
     """The folder of a model or a run: what is compared with."""
     two: Annotated[Positional[Path], arg(metavar="MODEL_B")]
     """Another one."""
-    data: Annotated[Positional[tuple[Path, ...]], arg(metavar="SRC REF | FILE")]
+    data: Annotated[Positional[tuple[Path, ...]], arg(metavar="SRC TGT | FILE", help_behavior_hint="(required)")]
     """Two parallel files, or one table of pairs."""
     to: Annotated[str | None, arg(metavar="CODE", help_behavior_hint="")] = None
     """The language of the references, for models that have several and data that does not say."""

@@ -27,22 +27,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(Common):
+class OnPairs(Common):
+    """What the verbs have in common that take a model and pairs of texts."""
+
+    model: Annotated[Positional[Path], arg(metavar="MODEL")]
+    """The folder of a model or a run."""
+    data: Annotated[Positional[tuple[Path, ...]], arg(metavar="SRC TGT | FILE", help_behavior_hint="(required)")]
+    """Two parallel files, or one table of pairs; its column `target_language` says what the targets are in."""
+    to: Annotated[str | None, arg(metavar="CODE", help_behavior_hint="")] = None
+    """The language of all targets, for a model that has several and data that does not say."""
+    columns: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
+    """The columns of source and target in a table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments(OnPairs):
     """Score a model: BLEU and chrF (sacrebleu, with signatures) of its translations, and the loss on the references.
 
     regard evaluate runs/en-de test.en test.de
     """
 
-    model: Annotated[Positional[Path], arg(metavar="MODEL")]
-    """The folder of a model or a run."""
-    data: Annotated[Positional[tuple[Path, ...]], arg(metavar="SRC REF | FILE")]
-    """Two parallel files, or one table of pairs; its column `target_language` says what to translate into."""
-    to: Annotated[str | None, arg(metavar="CODE", help_behavior_hint="")] = None
-    """The language of all references, for a model that has several and data that does not say."""
     beam: Annotated[int, arg(metavar="N")] = 4
     """Hypotheses kept at each step of the search."""
-    columns: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
-    """The columns of source and reference in a table."""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Also write the translations, a line each."""
 
@@ -75,7 +81,7 @@ def read_data(data: Sequence[Path], columns: str | None, to: str | None) -> Pair
     from regard.data import read_pairs
 
     if not data:
-        raise ConfigError("no data is given", where="SRC REF | FILE", expected="two parallel files, or one table",
+        raise ConfigError("no data is given", where="SRC TGT | FILE", expected="two parallel files, or one table",
                           mend="name them after the model")  # fmt: skip
     pairs = read_pairs(data, columns=pair_of("columns", columns))
     return pairs if to is None else replace(pairs, to=[to] * len(pairs))

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, arg
+from tyro.conf import arg
 
-from regard.cli.common import Common
 from regard.cli.console import open_output
-from regard.cli.evaluate import read_data
+from regard.cli.evaluate import OnPairs, read_data
 from regard.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(Common):
+class Arguments(OnPairs):
     """Write log p(target | source) of each pair, natural logarithm, the end of the target included: a line a pair.
 
     regard score runs/en-de test.en test.de
@@ -28,16 +27,8 @@ class Arguments(Common):
     With --per-token a line is `log p ||| token log p token log p ...`, the last token being the end.
     """
 
-    model: Annotated[Positional[Path], arg(metavar="MODEL")]
-    """The folder of a model or a run."""
-    data: Annotated[Positional[tuple[Path, ...]], arg(metavar="SRC TGT | FILE")]
-    """Two parallel files, or one table of pairs; its column `target_language` says what the targets are in."""
-    to: Annotated[str | None, arg(metavar="CODE", help_behavior_hint="")] = None
-    """The language of all targets, for a model that has several and data that does not say."""
     per_token: bool = False
     """Also the log-probability of each target token."""
-    columns: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
-    """The columns of source and target in a table."""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Write here in place of stdout; the file appears when it is whole."""
 

@@ -28,7 +28,6 @@ from regard.errors import DataError
 if TYPE_CHECKING:
     from regard.api import Loaded, Translation
 
-NOT_UTF8 = "iconv -f LATIN1 -t UTF-8 (or whatever its encoding is), if it is text at all"
 READ_BYTES = 2**16
 LONGEST_LINE = 2**24
 
@@ -152,6 +151,8 @@ def arriving(count: int) -> Iterator[list[str]]:
 
 
 def _decoded(lines: Sequence[bytes], before: int) -> list[str]:
+    from regard.data.files import NOT_UTF8
+
     texts = []
     for number, line in enumerate(lines, before + 1):
         try:

@@ -22,6 +22,8 @@ from regard.errors import DataError, MissingExtraError, UserError
 MAX_BYTES = 2 * 2**30
 MAX_LINE_BYTES = 16 * 2**20
 BLOCK_BYTES = 2**16
+NOT_UTF8 = "iconv -f LATIN1 -t UTF-8 (or whatever its encoding is), if it is text at all"
+"""What to do about a line that is not."""
 STDIN = Path("-")
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 ZSTD_STEP = 1024  # bytes decompressed at once; a bomb makes 32 MiB of them
@@ -108,7 +110,7 @@ class Lines(Iterator["str | DataError"]):
             return self.bad(
                 "the line is not UTF-8",
                 got=f"byte 0x{raw[error.start]:02x} in {shorten(raw.decode('utf-8', 'replace'))}",
-                mend="iconv -f LATIN1 -t UTF-8 (or whatever its encoding is), if it is text at all",
+                mend=NOT_UTF8,
             )
 
     def bad(self, what: str, expected: object = None, got: object = None, mend: str | None = None) -> DataError:

@@ -19,7 +19,7 @@ WRONG = {
     "train translation a b --out r --skip_bad=1.5": ("not a value", "a whole number", "1.5", "regard train --help"),
     "train translation a b --out": ("--out has no value", "--out DIR", "--out", "regard train --help"),
     "train translation a b --out r --resume 3": ("more words", "TASK DATA...", "3", "regard train --help"),
-    "compare m": ("MODEL_B", "regard compare MODEL_A MODEL_B SRC REF", "m", "regard compare --help"),
+    "compare m": ("MODEL_B", "regard compare MODEL_A MODEL_B SRC TGT", "m", "regard compare --help"),
     "evaluate": ("words are missing", "regard evaluate MODEL FILE", "no words", "regard evaluate --help"),
     "completion zhs": ("choices", "bash, zsh, fish", "zhs", "did you mean zsh?"),
     "doctor --zzz": ("unknown flag", "--speed", "--zzz", "regard doctor --help"),
