@@ -177,7 +177,7 @@ def main() -> None:
                 spin = {"OMP_WAIT_POLICY": "active"} if engine.startswith("regard") else {}
                 try:
                     run = subprocess.run(
-                        command, capture_output=True, text=True, timeout=arguments.patience, env={**os.environ, **spin}
+                        command, capture_output=True, text=True, timeout=arguments.patience, env={**spin, **os.environ}
                     )
                 except subprocess.TimeoutExpired:
                     print(f"  {size:5} {engine:30} gave no step in {arguments.patience:.0f} s", file=sys.stderr)

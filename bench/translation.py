@@ -193,7 +193,7 @@ def run_worker(engine: str, size: str, folder: Path) -> dict:
     command = [sys.executable, __file__, "--worker", engine, "--size", size, "--model", str(folder)]
     # As the command `regard` does; the peers run with the library's own default.
     spin = {"OMP_WAIT_POLICY": "active"} if engine.startswith("regard") else {}
-    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **spin})
+    run = subprocess.run(command, capture_output=True, text=True, env={**spin, **os.environ})
     if run.returncode:
         raise SystemExit(f"{engine}: failed\n{run.stderr[-2000:]}")
     return json.loads(run.stdout.splitlines()[-1])

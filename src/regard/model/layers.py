@@ -61,7 +61,7 @@ class Dropout(nn.Module):
             return F.dropout(x, self.p)
         dropped = min(255, max(1, round(256 * self.p)))
         noise = torch.empty(-(-x.numel() // 8), dtype=torch.int64).random_(-(2**63), None).view(torch.uint8)
-        # Clamping bytes to {dropped - 1, dropped} is a comparison, twenty times as fast as one that gives booleans.
+        # Clamping bytes to {dropped - 1, dropped} is a comparison, and many times as fast as one that gives booleans.
         kept = noise[: x.numel()].clamp_(dropped - 1, dropped).sub_(dropped - 1).view(x.shape).to(x.dtype)
         return x * kept.mul_(256 / (256 - dropped))
 

@@ -5,8 +5,9 @@
 What is unusual: the second term. A small model on a CPU spends most of its time not in matrix products but in all that
 lies between them (norms, softmax, dropout, casts, residuals, updates), which grows with the width, not its square. So
 half the precision, which doubles the products' rate, pays for wide models and not for narrow ones. The constants were
-fitted to 24 timings (2 cores with AMX, widths 64 to 256, 2 to 5 layers a side, both precisions): within a factor of
-1.5 for batches of 2,500 tokens, up to 2 for smaller ones.
+fitted to 24 timings of whole updates by a script that was not kept (2 cores with AMX, widths 64 to 256, 2 to 5 layers a
+side, both precisions): within a factor of 1.5 for batches of 2,500 tokens, up to 2 for smaller ones. A run prints what
+it planned and what it made.
 What it does not know: how busy the machine is.
 """
 
