@@ -63,8 +63,8 @@ def how_to_wait() -> dict[str, str]:
     """What computing threads do between two products, for the library that reads it when torch is loaded.
 
     On a machine with nothing else to do they had best spin: a 4 + 4 layer model of width 128 trains 7 to 30 % faster
-    than with threads that sleep at once (python bench/training.py --size tiny --engines "regard bf16", with OMP_WAIT_POLICY
-    active and passive). Where anything else wants a core, spinning made it three to four times slower.
+    than with threads that sleep at once (python bench/training.py --size tiny --engines "regard bf16", under
+    OMP_WAIT_POLICY=active and =passive). Where anything else wants a core, spinning made it three to four times slower.
     """
     file, looks = Path("/proc/loadavg"), 4
     if not file.exists():
