@@ -11,6 +11,7 @@ import torch
 from regard.model import (
     Alibi,
     Learned,
+    LinearScaling,
     Model,
     NoPositions,
     Relative,
@@ -33,7 +34,9 @@ SCHEMES = {
     "sinusoidal": Sinusoidal(),
     "split": Sinusoidal(layout="split"),
     "learned": Learned(),
+    "offset": Learned(offset=2),
     "rope": Rope(theta=100.0),
+    "partial rope": Rope(theta=100.0, fraction=0.7, scaling=LinearScaling(factor=2.0)),
     "alibi": Alibi(),
     "relative": Relative(buckets=8, max_distance=12),
 }
@@ -51,11 +54,22 @@ VARIANTS = {
         "norm_order": "pre", "norm": "layer", "activation": "gelu_tanh", "window": Window(size=4), "n_kv_heads": 1,
         "logit_scale": 1.5,
     },
+    "neox": {"norm_order": "parallel", "activation": "gelu", "bias": "ffn", "qk_norm": True, "tie_embeddings": False},
+    "qwen": {"norm_order": "pre", "norm": "rms", "bias": "qkv", "qk_norm": True, "gated_ffn": True},
+    "marian": {"norm_order": "post", "activation": "silu", "bias": "attention", "decoder_vocab_size": 31},
 }  # fmt: skip
+
+
+def fits(stack: str, variant: str) -> bool:
+    """Side by side there is no place for cross-attention, and two vocabularies need both stacks."""
+    return variant not in {"encoder": ("marian",), "decoder": ("marian",), "both": ("neox",)}[stack]
+
+
 CASES = [
-    (stack, scheme, list(VARIANTS)[(i + j) % len(VARIANTS)])
+    (stack, scheme, variants[(2 * i + j) % len(variants)])
     for i, stack in enumerate(STACKS)
     for j, scheme in enumerate(SCHEMES)
+    if (variants := [variant for variant in VARIANTS if fits(stack, variant)])
 ]
 """Every stack with every scheme; and, over these, every variant with every stack and nearly every scheme."""
 

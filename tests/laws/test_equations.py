@@ -304,6 +304,21 @@ def test_a_block_is_two_residuals(order: str) -> None:
     near(block(torch.from_numpy(X)[None], where)[0], Z)
 
 
+@proves("parallel")
+def test_parallel_sublayers_read_the_same() -> None:
+    block = lively(Block(config(norm_order="parallel", bias="none"), cross=False))
+    X = random(6, 12)
+    W_Q, W_K, W_V, W_O = matrices(block.self_attn)
+    norms = [
+        lambda X, n=norm: eq.layer_norm(X, n.weight.detach().numpy(), n.bias.detach().numpy(), n.eps)
+        for norm in (block.self_attn_norm, block.ffn_norm)
+    ]
+    where = Where(Positions(config(), causal=False), Step(pos=torch.arange(6)[None], mask=mask(6, 6)), None)
+    up, down = block.ffn.up.weight.detach().numpy().T, block.ffn.down.weight.detach().numpy().T
+    attention, ffn = (lambda X: eq.multi_head(X, X, X, W_Q, W_K, W_V, W_O)), (lambda X: eq.ffn(X, up, 0, down, 0))
+    near(block(torch.from_numpy(X)[None], where)[0], eq.parallel(X, attention, ffn, *norms))
+
+
 # ------------------------------------------------------------------ 2.8 masks
 
 

@@ -50,13 +50,13 @@ def draw(trial: Trial) -> Inputs:
     trial.needs_decoder()
     if not isinstance(trial.model.head, LMHead):
         raise NotApplicable("the head does not say tokens")
-    if trial.config.vocab_size <= BEAM:
+    if trial.vocabulary <= BEAM:
         raise NotApplicable(f"the vocabulary has no more than {BEAM} tokens")
     first = trial.ids(3, 1)[:, 0]
     sources = [source[0] for n in (4, 2, 6) if (source := trial.source(1, n)) is not None]
     said = trial.decoded(first[:1, None], trial.start(sources[0][None] if sources else None))  # (1, 1, V)
     end = int(said[0, 0].topk(2).indices[1])
-    letters = [token for token in range(trial.config.vocab_size) if token != end]
+    letters = [token for token in range(trial.config.target_vocab_size) if token != end]
     one, two, three = (letters[i] for i in torch.randperm(len(letters), generator=trial.random)[:3])
     return Inputs(first, sources, end, Constraint((one,), (Phrase(((two, three),)),), no_repeat_ngram=2))
 
@@ -105,21 +105,22 @@ def off(ours: float, theirs: float) -> float:
 @law(26, "a score is log p / length ** alpha, the end counted and nothing else")
 def one_length(trial: Trial) -> Iterator[float]:
     """Every token equally likely: with alpha 1 all score the same, however long (transformers #26624, vllm #2606)."""
-    given, one_token = draw(trial), -math.log(trial.config.vocab_size)
+    given, one_token = draw(trial), -math.log(trial.config.target_vocab_size)
     with watch(trial.model, "logits", edit=lambda _, logits: torch.zeros_like(logits)):
+        lengths = set[int]()
         for alpha in (0.0, 0.6, 1.0):
-            found = [one for best in search(trial, given, alpha=alpha) for one in best]
-            if len({one.length for one in found}) < 2:
-                raise Undecided("all hypotheses have the same length")
-            for one in found:
+            for one in (one for best in search(trial, given, alpha=alpha) for one in best):
                 length = len(one.ids) + 1 if one.finished else len(one.ids)
+                lengths.add(length)
                 yield off(one.score, one_token * length ** (1 - alpha))
+        if len(lengths) < 2:
+            raise Undecided("all hypotheses have the same length")
 
 
 @law(27, "a beam that holds every hypothesis finds the best of all outputs")
 def brute_force(trial: Trial) -> Iterator[float]:
     """Every output of at most 4 tokens over three likely letters and an end (joeynmt #148, OpenNMT-py #999)."""
-    given, vocabulary = draw(trial), trial.config.vocab_size
+    given, vocabulary = draw(trial), trial.config.target_vocab_size
     for row in range(3):
         first, source = given.first[row : row + 1], _sources(trial, given, [row])[0]
         likely = trial.decoded(first[:, None], trial.start(source))[0, 0].topk(4).indices.tolist()

@@ -99,7 +99,7 @@ def no_future(trial: Trial) -> Iterator[float]:
     trial.needs_decoder()
     ids, source, t = trial.ids(2, 9), trial.source(2), 5
     changed = ids.clone()
-    changed[:, t] = (ids[:, t] + 1) % trial.config.vocab_size
+    changed[:, t] = (ids[:, t] + 1) % trial.vocabulary
     before, after = (trial.decoded(x, trial.start(source)) for x in (ids, changed))
     if torch.equal(before[:, t:], after[:, t:]):
         raise Broken("changing a token does not even change what is said after it")
@@ -123,5 +123,5 @@ def packed_documents(trial: Trial) -> Iterator[float]:
         return trial.decoded(ids, trial.start(source), pos=pos, documents=documents)[:, 4:]
 
     yield trial.gap(packed(one), trial.decoded(two, trial.start(source)))
-    if not torch.equal(packed(one), packed((one + 1) % trial.config.vocab_size)):
+    if not torch.equal(packed(one), packed((one + 1) % trial.vocabulary)):
         raise Broken("editing one document changes what is said in the next")

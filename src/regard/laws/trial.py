@@ -38,6 +38,8 @@ class Trial:
         self.model, self.config, self.transformer = model, model.config, model.transformer
         self.random = torch.Generator().manual_seed(seed)
         self.encodes, self.decodes = self.config.n_encoder_layers > 0, self.config.n_decoder_layers > 0
+        self.vocabulary = min(self.config.vocab_size, self.config.target_vocab_size)
+        """How many ids both sides know."""
         if self.config.max_len < 16:
             raise NotApplicable("the laws need room for 16 tokens")
 
@@ -48,7 +50,7 @@ class Trial:
 
     def ids(self, rows: int, length: int) -> Tensor:
         """Random tokens, (rows, length)."""
-        drawn = torch.randint(self.config.vocab_size, (rows, length), generator=self.random)
+        drawn = torch.randint(self.vocabulary, (rows, length), generator=self.random)
         return drawn.to(self.model.device)
 
     def source(self, rows: int, length: int = 5) -> Tensor | None:

@@ -49,7 +49,7 @@ def dropout(model: nn.Module, share: float) -> Iterator[None]:
 @law(11, "a post-norm block is LayerNorm(x + f(x)), and only pre-norm stacks end in a norm")
 def post_norm_block(trial: Trial) -> Iterator[float]:
     """The chapter's Y and Z (2.7), recomputed in NumPy from what each sublayer gave (annotated-transformer #1)."""
-    if trial.config.norm_order == "pre":
+    if trial.config.norm_order != "post":
         raise NotApplicable("the norms stand before the sublayers")
     ids, source = trial.ids(1, 6), trial.source(1)
     with watch(trial.model, "*.layers.*", "*coder.norm") as seen:

@@ -164,22 +164,26 @@ class Attention(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        width, bias = config.head_width, config.bias == "all"
+        width, bias = config.head_width, config.has_bias("qkv")
         self.n_heads, self.kv_heads, self.scale, self.dropout = (
             config.n_heads, config.kv_heads, config.scale, config.attn_dropout,
         )  # fmt: skip
         self.q = nn.Linear(config.d_model, config.n_heads * width, bias=bias)
         self.k = nn.Linear(config.d_model, config.kv_heads * width, bias=bias)
         self.v = nn.Linear(config.d_model, config.kv_heads * width, bias=bias)
-        self.o = nn.Linear(config.n_heads * width, config.d_model, bias=bias)
+        self.o = nn.Linear(config.n_heads * width, config.d_model, bias=config.has_bias("o"))
+        self.q_norm = nn.RMSNorm(width, eps=config.norm_eps) if config.qk_norm else None
+        self.k_norm = nn.RMSNorm(width, eps=config.norm_eps) if config.qk_norm else None
 
     def queries(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, H, T, d)."""
-        return self.q(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        q = self.q(x).unflatten(-1, (self.n_heads, -1))
+        return (q if self.q_norm is None else self.q_norm(q)).transpose(1, 2)
 
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x (B, S, D) -> keys and values, each (B, K, S, d)."""
-        k, v = (project(x).unflatten(-1, (self.kv_heads, -1)).transpose(1, 2) for project in (self.k, self.v))
+        k, v = (project(x).unflatten(-1, (self.kv_heads, -1)) for project in (self.k, self.v))
+        k, v = (k if self.k_norm is None else self.k_norm(k)).transpose(1, 2), v.transpose(1, 2)
         return see(self, "k", k), see(self, "v", v)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias | None = None) -> Tensor:

@@ -35,6 +35,46 @@ class Learned:
     """One trained vector for each of the `max_len` positions, added to the embeddings."""
 
     kind: ClassVar[str] = "learned"
+    offset: int = 0
+    """Rows of the table before that of position 0, which nobody looks up (RoBERTa and BART: 2)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearScaling:
+    """Every angle is divided by `factor`, so that longer texts turn no further (Chen et al. 2023)."""
+
+    kind: ClassVar[str] = "linear"
+    factor: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Llama3Scaling:
+    """Slow pairs are divided by `factor`, fast ones not at all, those between in part (Llama 3.1).
+
+    Slow: fewer than `low` turns within the `original_len` tokens of the first training; fast: more than `high`.
+    """
+
+    kind: ClassVar[str] = "llama3"
+    factor: float
+    original_len: int
+    low: float = 1.0
+    high: float = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class YarnScaling:
+    """As Llama 3's, the pairs between by a ramp over their number, and q and k grow a little (Peng et al. 2023).
+
+    Slow: fewer than `slow` turns within `original_len`; fast: more than `fast`. `growth` multiplies q and k; None:
+    0.1 ln(factor) + 1.
+    """
+
+    kind: ClassVar[str] = "yarn"
+    factor: float
+    original_len: int
+    fast: float = 32.0
+    slow: float = 1.0
+    growth: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +83,10 @@ class Rope:
 
     kind: ClassVar[str] = "rope"
     theta: float = 10_000.0
+    fraction: float = 1.0
+    """Share of a head's width that is turned; the rest stays as it is (GPT-NeoX: 0.25)."""
+    scaling: LinearScaling | Llama3Scaling | YarnScaling | None = None
+    """How the angles of a model made for short texts were changed for longer ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,15 +115,17 @@ class Window:
     size: int
 
 
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+
 MOST_PARAMETERS = 10**12
 """A model beyond this is a slip of the keyboard; refused before anything is allocated (4 TB in float32)."""
 
 
 _NAMED_VALUES = {
     "norm": ("layer", "rms"),
-    "norm_order": ("post", "pre"),
+    "norm_order": ("post", "pre", "parallel"),
     "activation": ("relu", "gelu", "gelu_tanh", "silu"),
-    "bias": ("all", "none"),
+    "bias": ("all", "none", "qkv", "attention", "ffn"),
 }
 
 
@@ -93,6 +139,8 @@ class TransformerConfig:
 
     vocab_size: int
     """V, the number of token ids."""
+    decoder_vocab_size: int | None = None
+    """V of the decoder and of the head, with embeddings of their own (Marian's two vocabularies); None: the same V."""
     d_model: int
     """D, the width of the representations x_t (the chapter's d)."""
     n_heads: int
@@ -115,20 +163,23 @@ class TransformerConfig:
     """How order enters the model (2.6)."""
     max_len: int = 1024
     """How many tokens a sequence was meant to have; a bound that only learned positions cannot cross."""
+    qk_norm: bool = False
+    """An RMSNorm over each head's query and each head's key, before positions turn them (Qwen3)."""
     window: Window | None = None
     """How far back a decoder looks; None: all the way."""
     norm: Literal["layer", "rms"] = "layer"
     """LayerNorm (2.7), or RMSNorm: without mean and shift."""
-    norm_order: Literal["post", "pre"] = "post"
-    """post: LayerNorm(x + f(x)), the chapter's; pre: x + f(LayerNorm(x)), and one more norm at the end of the stack."""
+    norm_order: Literal["post", "pre", "parallel"] = "post"
+    """post: LayerNorm(x + f(x)), the chapter's; pre: x + f(LayerNorm(x)), and one more norm at the end of the stack;
+    parallel: as pre, but x + f(LayerNorm_1(x)) + g(LayerNorm_2(x)), both sublayers side by side (GPT-NeoX)."""
     norm_eps: float = 1e-5
     """Added to the variance before its root is taken."""
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "relu"
+    activation: Activation = "relu"
     """The sigma of the feed-forward sublayer (2.7)."""
     gated_ffn: bool = False
     """W_2 (sigma(W_g x) * (W_1 x)) in place of W_2 sigma(W_1 x) (Shazeer 2020)."""
-    bias: Literal["all", "none"] = "all"
-    """Whether the linear maps of the blocks have a constant term."""
+    bias: Literal["all", "none", "qkv", "attention", "ffn"] = "all"
+    """Which linear maps of the blocks have a constant term; qkv: W_Q, W_K, W_V alone (Qwen2)."""
     n_token_types: int = 0
     """Segments that an encoder tells apart by a trained vector (BERT); 0: none."""
     embed_scale: float = 1.0
@@ -145,7 +196,8 @@ class TransformerConfig:
     """Share of the embeddings and of each sublayer's output that is dropped in training."""
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "n_heads", "d_ff", "max_len", "n_kv_heads", "d_head"):
+        sizes = ("vocab_size", "d_model", "n_heads", "d_ff", "max_len", "n_kv_heads", "d_head", "decoder_vocab_size")
+        for name in sizes:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError("a size must be at least 1", where=name, got=value)
@@ -161,8 +213,9 @@ class TransformerConfig:
         if self.n_heads % self.kv_heads:
             quotient = f"{self.n_heads} / {self.kv_heads} = {self.n_heads / self.kv_heads:.2f}"
             raise ConfigError("n_heads is not divisible by n_kv_heads", where="n_kv_heads", got=quotient)
-        if isinstance(self.positions, Rope) and self.head_width % 2:
-            raise ConfigError("rotary positions turn pairs, so a head's width must be even", got=self.head_width)
+        if isinstance(self.positions, Rope) and (self.turned_width < 2 or self.turned_width % 2):
+            raise ConfigError("rotary positions turn pairs, so the turned part of a head's width must be even",
+                              where="positions", got=f"{self.positions.fraction} of {self.head_width}")  # fmt: skip
         if isinstance(self.positions, Sinusoidal) and self.d_model % 2:
             raise ConfigError("sinusoidal positions come in pairs, so d_model must be even", got=self.d_model)
         if isinstance(self.positions, Relative) and not 4 <= self.positions.buckets < 2 * self.positions.max_distance:
@@ -170,6 +223,13 @@ class TransformerConfig:
                               expected="4 <= buckets < 2 max_distance", got=self.positions)  # fmt: skip
         if self.window is not None and self.window.size < 1:
             raise ConfigError("a window holds at least the query itself", where="window.size", got=self.window.size)
+        both = self.n_encoder_layers > 0 and self.n_decoder_layers > 0
+        if self.norm_order == "parallel" and both:
+            raise ConfigError("side by side stand self-attention and feed-forward; there is no place for a third",
+                              where="norm_order", expected="post or pre for an encoder with a decoder")  # fmt: skip
+        if self.decoder_vocab_size is not None and not both:
+            raise ConfigError("two vocabularies need an encoder and a decoder", where="decoder_vocab_size",
+                              got=self.decoder_vocab_size)  # fmt: skip
         for name, known in _NAMED_VALUES.items():
             if getattr(self, name) not in known:
                 raise ConfigError("no such value", where=name, expected=" or ".join(known), got=getattr(self, name))
@@ -192,6 +252,21 @@ class TransformerConfig:
         return self.d_head or self.d_model // self.n_heads
 
     @property
+    def turned_width(self) -> int:
+        """How much of a head's width rotary positions turn."""
+        assert isinstance(self.positions, Rope)
+        return int(self.head_width * self.positions.fraction)
+
+    @property
+    def target_vocab_size(self) -> int:
+        """V of what the model says."""
+        return self.decoder_vocab_size or self.vocab_size
+
+    def has_bias(self, part: Literal["qkv", "o", "ffn"]) -> bool:
+        """Whether these linear maps of a block have a constant term."""
+        return part in {"all": "qkv o ffn", "attention": "qkv o"}.get(self.bias, self.bias).split()
+
+    @property
     def scale(self) -> float:
         """What scores are multiplied by, as a number."""
         return self.head_width**-0.5 if self.attn_scale is None else self.attn_scale
@@ -199,17 +274,20 @@ class TransformerConfig:
     @property
     def n_parameters(self) -> int:
         """How many numbers such a model trains, language-model head included, without building it."""
-        bias, norm = self.bias == "all", self.d_model * (2 if self.norm == "layer" else 1)
+        norm = self.d_model * (2 if self.norm == "layer" else 1)
         queries, keys = self.n_heads * self.head_width, self.kv_heads * self.head_width
-        attention = 2 * self.d_model * (queries + keys) + bias * (queries + 2 * keys + self.d_model) + norm
+        attention = 2 * self.d_model * (queries + keys) + norm + 2 * self.qk_norm * self.head_width
+        attention += self.has_bias("qkv") * (queries + 2 * keys) + self.has_bias("o") * self.d_model
         up = 2 if self.gated_ffn else 1
-        ffn = (up + 1) * self.d_model * self.d_ff + bias * (up * self.d_ff + self.d_model) + norm
+        ffn = (up + 1) * self.d_model * self.d_ff + self.has_bias("ffn") * (up * self.d_ff + self.d_model) + norm
         both = self.n_encoder_layers > 0 and self.n_decoder_layers > 0
-        n = self.vocab_size * self.d_model * (1 if self.tie_embeddings else 2) + self.head_bias * self.vocab_size
+        target = self.target_vocab_size
+        n = self.vocab_size * self.d_model + (self.decoder_vocab_size or 0) * self.d_model
+        n += target * self.d_model * (not self.tie_embeddings) + self.head_bias * target
         n += self.n_encoder_layers * (attention + ffn) + self.n_decoder_layers * ((2 if both else 1) * attention + ffn)
-        per_stack = norm * (self.embed_norm + (self.norm_order == "pre"))
+        per_stack = norm * (self.embed_norm + (self.norm_order != "post"))
         if isinstance(self.positions, Learned):
-            per_stack += self.max_len * self.d_model
+            per_stack += (self.max_len + self.positions.offset) * self.d_model
         if isinstance(self.positions, Relative):
             per_stack += self.positions.buckets * self.n_heads
         n += per_stack * ((self.n_encoder_layers > 0) + (self.n_decoder_layers > 0))

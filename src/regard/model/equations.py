@@ -168,13 +168,13 @@ def sinusoidal_split(T: int, d: int, theta: float = 10_000.0) -> Array:
 
 
 @formula("2.6 variants", r"(q_t^{(i)}+\mathrm i\,q_t^{(d/2+i)})\,e^{\mathrm i\,t\,\theta^{-2i/d}}")
-def rope(X: Array, theta: float = 10_000.0) -> Array:
-    """Queries or keys (T, d), each pair turned by its position's angle (Su et al. 2021) -> (T, d)."""
+def rope(X: Array, theta: float = 10_000.0, speed: Sequence[float] | None = None) -> Array:
+    """Queries or keys (T, d), each pair turned by its position's angle (Su et al. 2021), t * speed[i] -> (T, d)."""
     half = X.shape[-1] // 2
     pairs = X[:, :half] + 1j * X[:, half:]
     for t in range(len(X)):
         for i in range(half):
-            pairs[t, i] *= np.exp(1j * t * theta ** (-2 * i / X.shape[-1]))
+            pairs[t, i] *= np.exp(1j * t * (theta ** (-2 * i / X.shape[-1]) if speed is None else speed[i]))
     return np.concatenate([pairs.real, pairs.imag], -1)
 
 
@@ -270,6 +270,12 @@ def post_norm(X: Array, sublayer: Map, norm: Map) -> Array:
 def pre_norm(X: Array, sublayer: Map, norm: Map) -> Array:
     """The norm moved before the sublayer (Xiong et al. 2020); such a stack ends in one more norm."""
     return X + sublayer(norm(X))
+
+
+@formula("2.7 variants", r"Y=X+\mathrm{MHA}(\mathrm{LayerNorm}_1(X))+\mathrm{FFN}(\mathrm{LayerNorm}_2(X))")
+def parallel(X: Array, f: Map, g: Map, norm_f: Map, norm_g: Map) -> Array:
+    """Both sublayers read the same X (Wang and Komatsuzaki 2021; Black et al. 2022)."""
+    return X + f(norm_f(X)) + g(norm_g(X))
 
 
 @formula("2.8", r"j\le i")

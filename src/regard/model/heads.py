@@ -9,12 +9,15 @@ Shapes: B batch, T tokens, D d_model, V vocabulary, C classes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.model.config import TransformerConfig
 from regard.model.init import initialise
+from regard.model.layers import ACTIVATIONS, make_norm
 from regard.model.transformer import Transformer
 from regard.model.watch import see
 
@@ -24,8 +27,9 @@ class LMHead(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        self.weight = None if config.tie_embeddings else nn.Parameter(torch.empty(config.vocab_size, config.d_model))
-        self.bias = nn.Parameter(torch.empty(config.vocab_size)) if config.head_bias else None
+        said = config.target_vocab_size
+        self.weight = None if config.tie_embeddings else nn.Parameter(torch.empty(said, config.d_model))
+        self.bias = nn.Parameter(torch.empty(said)) if config.head_bias else None
         self.scale = config.logit_scale
         initialise(self, config)
 
@@ -36,6 +40,40 @@ class LMHead(nn.Module):
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
         """hidden (.., D), embedding (V, D) -> logits (.., V)."""
         return F.linear(hidden * self.scale, self.projection(embedding), self.bias)
+
+
+class MaskedLMHead(LMHead):
+    """The same after one more layer, norm(sigma(W h + b)): what BERT guesses hidden words with."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__(config)
+        self.dense, self.norm = nn.Linear(config.d_model, config.d_model), make_norm(config)
+        self.activation = ACTIVATIONS[config.activation]
+        initialise(self, config)
+
+    def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
+        """hidden (.., D), embedding (V, D) -> logits (.., V)."""
+        return super().forward(self.norm(self.activation(self.dense(hidden))), embedding)
+
+
+class Pooler(nn.Module):
+    """tanh(W h_0 + b) of the first token, BERT's summary of a text."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.d_model, config.d_model)
+        initialise(self, config)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """hidden (B, T, D) -> (B, D)."""
+        return torch.tanh(self.dense(hidden[:, 0]))
+
+
+class NoHead(nn.Module):
+    """The hidden states are the result."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
 
 
 class ClassifierHead(nn.Module):
@@ -76,12 +114,28 @@ class Model(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Scores over the vocabulary, hidden (.., D) -> (.., V); for a language-model head."""
-        return see(self, "logits", self.head(hidden, self.transformer.tokens.weight))
+        return see(self, "logits", self.head(hidden, self.transformer.output_embedding))
+
+
+HEADS: dict[str, Callable[[TransformerConfig], nn.Module]] = {
+    "language-model": LMHead, "masked-lm": MaskedLMHead, "pooler": Pooler, "none": NoHead,
+}  # fmt: skip
+"""The heads that need no number of their own, by the name that config.json has for them."""
+
+
+def head_name(model: Model) -> str:
+    """The name of a model's head in `HEADS`."""
+    return next(name for name, kind in HEADS.items() if type(model.head) is kind)
+
+
+def make_model(config: TransformerConfig, head: str) -> Model:
+    """A Transformer with a head of `HEADS`."""
+    return Model(Transformer(config), HEADS[head](config))
 
 
 def make_language_model(config: TransformerConfig) -> Model:
     """A Transformer with a head over its vocabulary: translators and language models."""
-    return Model(Transformer(config), LMHead(config))
+    return make_model(config, "language-model")
 
 
 def make_classifier(config: TransformerConfig, n_classes: int) -> Model:

@@ -23,7 +23,7 @@ from regard.model.config import TransformerConfig
 def initialise(model: nn.Module, config: TransformerConfig) -> None:
     """Give every parameter of `model` its first value, from torch's global random generator."""
     depth = max(config.n_encoder_layers, config.n_decoder_layers)
-    ends = 1 / math.sqrt(2 * depth) if config.norm_order == "pre" else 1.0
+    ends = 1 / math.sqrt(2 * depth) if config.norm_order != "post" else 1.0
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             parameter.zero_()

@@ -6,6 +6,7 @@
         +--> sublayer --> (add) --> norm       +--> norm --> sublayer --> (add)
 
 What is unusual: `Block.residual` is the only place where the two orders differ, and takes the sublayer as a function.
+In parallel the feed-forward sublayer reads what self-attention read, and the sum of both is added.
 What it does not know: stacks, embeddings, where keys were kept.
 
 Shapes: B batch, T queries, S keys, D d_model, F d_ff.
@@ -71,7 +72,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
-        linear = partial(nn.Linear, bias=config.bias == "all")
+        linear = partial(nn.Linear, bias=config.has_bias("ffn"))
         self.up = linear(config.d_model, config.d_ff)
         self.gate = linear(config.d_model, config.d_ff) if config.gated_ffn else None
         self.down = linear(config.d_ff, config.d_model)
@@ -104,11 +105,11 @@ class Block(nn.Module):
         self.cross_attn = Attention(config) if cross else None
         self.cross_attn_norm = make_norm(config) if cross else None
         self.ffn, self.ffn_norm = FeedForward(config), make_norm(config)
-        self.pre_norm, self.dropout = config.norm_order == "pre", Dropout(config.dropout)
+        self.norm_order, self.dropout = config.norm_order, Dropout(config.dropout)
 
     def residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Y = LayerNorm(X + f(X)) (2.7), or X + f(LayerNorm(X)): the only place where the two differ."""
-        if self.pre_norm:
+        if self.norm_order != "post":
             return x + self.dropout(sublayer(see(norm, "out", norm(x))))
         return see(norm, "out", norm(x + self.dropout(sublayer(x))))
 
@@ -126,7 +127,11 @@ class Block(nn.Module):
         memory_mask: Mask | None = None,
     ) -> Tensor:
         """x (B, T, D) -> (B, T, D)."""
-        x = self.residual(see(self, "resid_in", x), self.self_attn_norm, partial(self.look_around, where, cache))
+        x = see(self, "resid_in", x)
+        attended = self.residual(x, self.self_attn_norm, partial(self.look_around, where, cache))
+        if self.norm_order == "parallel":
+            return see(self, "resid_out", attended + self.residual(x, self.ffn_norm, self.ffn) - x)
+        x = attended
         if memory is not None and memory_mask is not None and self.cross_attn_norm is not None:
             x = self.residual(
                 see(self, "resid_cross", x), self.cross_attn_norm, partial(self.look_at_source, memory, memory_mask)

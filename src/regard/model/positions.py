@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 from regard.model.config import Alibi, Learned, NoPositions, Relative, Rope, Sinusoidal, TransformerConfig
+from regard.model.scaling import growth, rescaled
 
 Bias = Callable[[slice], Tensor]
 """A bias on the scores, drawn for a block of queries only when asked: rows -> (B|1, H, rows, S)."""
@@ -73,11 +74,13 @@ class LearnedPositions(Positions):
 
     def __init__(self, config: TransformerConfig, *, causal: bool) -> None:
         super().__init__(config, causal=causal)
-        self.weight = nn.Parameter(torch.empty(config.max_len, config.d_model))
+        assert isinstance(config.positions, Learned)
+        self.offset = config.positions.offset
+        self.weight = nn.Parameter(torch.empty(config.max_len + self.offset, config.d_model))
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         """x_t = e_t + p_t, p_t a row of the table."""
-        longest = self.weight.size(0)
+        longest = self.weight.size(0) - self.offset
         if x.size(1) > longest or (not torch.compiler.is_compiling() and pos.numel() and int(pos.max()) >= longest):
             raise ConfigError(
                 "learned positions end at max_len",
@@ -86,23 +89,29 @@ class LearnedPositions(Positions):
                 mend="shorten the input, or train with a larger max_len or another position scheme",
             )
         # F.embedding and not indexing: its backward is deterministic on the CPU, and resuming must be bit-equal.
-        return x + F.embedding(pos, self.weight)
+        return x + F.embedding(pos + self.offset if self.offset else pos, self.weight)
 
 
 class RotaryPositions(Positions):
-    """RoPE, half-split: pair (i, i + d/2) is turned by t * theta^(-2i/d), so q.k depends on distance only."""
+    """RoPE, half-split: pair (i, i + d/2) is turned by t * theta^(-2i/d), so q.k depends on distance only.
+
+    d is the part of a head's width that is turned; what is left of it comes after.
+    """
 
     def __init__(self, config: TransformerConfig, *, causal: bool) -> None:
         super().__init__(config, causal=causal)
         assert isinstance(config.positions, Rope)
-        self.theta = config.positions.theta
+        self.theta, self.scaling, self.width = config.positions.theta, config.positions.scaling, config.turned_width
+        self.growth = growth(self.scaling)
 
     def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
         """Turn each pair by its angle."""
-        angle = (pos[..., None] * frequencies(x.size(-1), self.theta, x)).unsqueeze(-3)  # (B|1, 1, T, d/2)
-        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-        a, b = x.chunk(2, -1)
-        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+        speed = rescaled(frequencies(self.width, self.theta, x), self.theta, self.scaling)
+        angle = (pos[..., None] * speed).unsqueeze(-3)  # (B|1, 1, T, d/2)
+        cos, sin = angle.cos() * self.growth, angle.sin() * self.growth
+        cos, sin = cos.to(x.dtype), sin.to(x.dtype)
+        a, b, rest = x.split([self.width // 2, self.width // 2, x.size(-1) - self.width], -1)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
 
 
 def alibi_slopes(n_heads: int) -> list[float]:

@@ -12,6 +12,7 @@ Shapes: T tokens, S source tokens, D d_model, H heads, K key/value heads, d head
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,10 +21,40 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from regard.model import equations as eq
-from regard.model.config import Alibi, Learned, Relative, Rope, Sinusoidal, TransformerConfig
+from regard.model.config import (
+    Alibi,
+    Learned,
+    Llama3Scaling,
+    Relative,
+    Rope,
+    Sinusoidal,
+    TransformerConfig,
+    YarnScaling,
+)
 from regard.model.equations import Array, Attend, Map
+from regard.model.scaling import Scaling
 
 SIGMA: dict[str, Map] = {"relu": eq.relu, "gelu": eq.gelu, "gelu_tanh": eq.gelu_tanh, "silu": eq.silu}
+
+
+def scaled_speed(d: int, theta: float, scaling: Scaling) -> tuple[list[float] | None, float]:
+    """The angles by which d/2 pairs turn, where they are not RoPE's own, and what q and k grow by."""
+    if scaling is None:
+        return None, 1.0
+    speeds, growth = [], 1.0
+    for i in range(d // 2):
+        speed, slow = theta ** (-2 * i / d), 1.0  # slow: the share of it that is divided by the factor
+        if isinstance(scaling, Llama3Scaling):
+            turns = scaling.original_len * speed / (2 * math.pi)
+            slow = min(max((scaling.high - turns) / (scaling.high - scaling.low), 0.0), 1.0)
+        elif isinstance(scaling, YarnScaling):
+            ends = [d * math.log(scaling.original_len / (t * 2 * math.pi)) / (2 * math.log(theta))
+                    for t in (scaling.fast, scaling.slow)]  # fmt: skip
+            first, last = max(math.floor(ends[0]), 0), min(math.ceil(ends[1]), d - 1)
+            slow = min(max((i - first) / max(last - first, 0.001), 0.0), 1.0)
+            growth = scaling.growth or 0.1 * math.log(scaling.factor) + 1
+        speeds.append(slow * speed / scaling.factor + (1 - slow) * speed)
+    return speeds, growth
 
 
 def with_one(X: Array) -> Array:
@@ -52,7 +83,7 @@ class Reference:
 
     def logits(self, hidden: Array) -> Array:
         """Scores over the vocabulary: (T, D) -> (T, V)."""
-        W = self._weight("transformer.tokens.weight" if self.config.tie_embeddings else "head.weight")
+        W = self._weight(f"transformer.{self._said()}.weight" if self.config.tie_embeddings else "head.weight")
         b = self._weight("head.bias") if self.config.head_bias else 0.0
         return hidden * self.config.logit_scale @ W.T + b
 
@@ -67,7 +98,8 @@ class Reference:
     ) -> Array:
         c = self.config
         layers = c.n_encoder_layers if types is not None else c.n_decoder_layers
-        X = eq.embedding(self._weight("transformer.tokens.weight"), ids) * c.embed_scale
+        tokens = "tokens" if types is not None else self._said()
+        X = eq.embedding(self._weight(f"transformer.{tokens}.weight"), ids) * c.embed_scale
         if types is not None and c.n_token_types:
             X = X + eq.embedding(self._weight(f"{name}.types.weight"), types)
         X = self._add_positions(name, X)
@@ -75,10 +107,14 @@ class Reference:
         attends = self._attends(name, visible, causal=types is None)
         for i in range(layers):
             X = self._block(f"{name}.layers.{i}", X, attends, memory)
-        return self._norm(f"{name}.norm", X) if c.norm_order == "pre" else X
+        return X if c.norm_order == "post" else self._norm(f"{name}.norm", X)
+
+    def _said(self) -> str:
+        """The embeddings of the decoder and of the head."""
+        return "tokens" if self.config.decoder_vocab_size is None else "decoder_tokens"
 
     def _block(self, name: str, X: Array, attends: list[Attend], memory: Array | None) -> Array:
-        residual = eq.pre_norm if self.config.norm_order == "pre" else eq.post_norm
+        residual = eq.post_norm if self.config.norm_order == "post" else eq.pre_norm
 
         def self_attention(X: Array) -> Array:
             return self._attention(f"{name}.self_attn", X, X, attends)
@@ -89,6 +125,9 @@ class Reference:
             attend = partial(eq.masked_attention, visible=everywhere, scale=self.config.scale)
             return self._attention(f"{name}.cross_attn", X, memory, [attend] * self.config.n_heads)
 
+        if self.config.norm_order == "parallel":
+            attention, ffn = (partial(self._norm, f"{name}.{part}_norm") for part in ("self_attn", "ffn"))
+            return eq.parallel(X, self_attention, partial(self._ffn, f"{name}.ffn"), attention, ffn)
         X = residual(X, self_attention, partial(self._norm, f"{name}.self_attn_norm"))
         if memory is not None:
             X = residual(X, cross_attention, partial(self._norm, f"{name}.cross_attn_norm"))
@@ -99,8 +138,15 @@ class Reference:
         heads = {"q": self.config.n_heads, "k": self.config.kv_heads, "v": self.config.kv_heads}
         W_Q, W_K, W_V = (np.split(self._matrix(f"{name}.{w}"), n, axis=1) for w, n in heads.items())  # n x (D + 1, d)
         M = with_one(M)
+        if self.config.qk_norm:
+            attends = [partial(self._normed, name, attend) for attend in attends]
         W_O = self._matrix(f"{name}.o")
         return eq.multi_head(with_one(X), M, M, W_Q, W_K, W_V, W_O[:-1], attends) + W_O[-1]
+
+    def _normed(self, name: str, attend: Attend, Q: Array, K: Array, V: Array) -> Array:
+        """One head's attention after the norms of its queries and keys."""
+        gains, eps = [self._weight(f"{name}.{norm}.weight") for norm in ("q_norm", "k_norm")], self.config.norm_eps
+        return attend(eq.rms_norm(Q, gains[0], eps), eq.rms_norm(K, gains[1], eps), V)
 
     def _ffn(self, name: str, X: Array) -> Array:
         maps = ["gate", "up", "down"] if self.config.gated_ffn else ["up", "down"]
@@ -122,8 +168,8 @@ class Reference:
                 return eq.add_positions(X, eq.sinusoidal(*X.shape, theta))
             case Sinusoidal(layout="split", theta=theta):
                 return eq.add_positions(X, eq.sinusoidal_split(*X.shape, theta))
-            case Learned():
-                return eq.add_positions(X, self._weight(f"{name}.positions.weight")[: len(X)])
+            case Learned(offset=first):
+                return eq.add_positions(X, self._weight(f"{name}.positions.weight")[first : first + len(X)])
         return X
 
     def _attends(self, name: str, visible: Array, *, causal: bool) -> list[Attend]:
@@ -137,10 +183,18 @@ class Reference:
 
         def attend(Q: Array, K: Array, V: Array, *, bias: Array) -> Array:
             if isinstance(c.positions, Rope):
-                Q, K = eq.rope(Q, c.positions.theta), eq.rope(K, c.positions.theta)
+                Q, K = self._turned(Q), self._turned(K)
             return eq.masked_attention(Q, K, V, visible, bias=bias, scale=c.scale)
 
         return [partial(attend, bias=bias[h]) for h in range(c.n_heads)]
+
+    def _turned(self, X: Array) -> Array:
+        """Queries or keys (T, d), the first part of their width turned."""
+        c = self.config
+        assert isinstance(c.positions, Rope)
+        turned, kept = np.split(X, [c.turned_width], axis=1)
+        speed, growth = scaled_speed(c.turned_width, c.positions.theta, c.positions.scaling)
+        return np.hstack([eq.rope(turned, c.positions.theta, speed) * growth, kept])
 
     def _weight(self, name: str) -> Array:
         return np.asarray(self.weights[name], dtype=np.float64)
@@ -148,5 +202,6 @@ class Reference:
     def _matrix(self, name: str) -> Array:
         """A linear map's matrix for rows, with its constant term as the last row: (in + 1, out)."""
         W = self._weight(f"{name}.weight").T
-        b = self._weight(f"{name}.bias") if self.config.bias == "all" else np.zeros(W.shape[1])
+        bias = f"{name}.bias"
+        b = self._weight(bias) if bias in self.weights else np.zeros(W.shape[1])
         return np.vstack([W, b])

@@ -42,7 +42,7 @@ class Stack(nn.Module):
         self.embed_norm = make_norm(config) if config.embed_norm else None
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(Block(config, cross=cross) for _ in range(n_layers))
-        self.norm = make_norm(config) if config.norm_order == "pre" else None
+        self.norm = make_norm(config) if config.norm_order != "post" else None
 
     def project_memory(self, memory: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Each layer's cross-attention keys and values of the source, (B, S, D) -> 2 x (B, K, S, d) a layer."""
@@ -76,6 +76,8 @@ class Transformer(nn.Module):
         self.config = config
         both = config.n_encoder_layers > 0 and config.n_decoder_layers > 0
         self.tokens = nn.Embedding(config.vocab_size, config.d_model)
+        own = config.decoder_vocab_size
+        self.decoder_tokens = nn.Embedding(own, config.d_model) if own is not None else None
         self.encoder = (
             Stack(config, config.n_encoder_layers, causal=False, cross=False) if config.n_encoder_layers else None
         )
@@ -84,9 +86,14 @@ class Transformer(nn.Module):
         )
         initialise(self, config)
 
-    def embed(self, ids: Tensor) -> Tensor:
-        """e_t: ids (B, T) -> (B, T, D)."""
-        x = F.embedding(ids, self.tokens.weight)
+    @property
+    def output_embedding(self) -> Tensor:
+        """The embeddings of what the model says, (V, D); a tied head projects with them."""
+        return (self.tokens if self.decoder_tokens is None else self.decoder_tokens).weight
+
+    def embed(self, ids: Tensor, embedding: Tensor) -> Tensor:
+        """e_t: ids (B, T), embedding (V, D) -> (B, T, D)."""
+        x = F.embedding(ids, embedding)
         return x if self.config.embed_scale == 1 else x * self.config.embed_scale
 
     def encode(self, ids: Tensor, *, real: Tensor | None = None, types: Tensor | None = None) -> Tensor:
@@ -100,7 +107,7 @@ class Transformer(nn.Module):
             raise ConfigError("this model has no encoder", where="n_encoder_layers", got=0)
         pos = torch.arange(ids.size(1), device=ids.device)[None]
         mask = Mask(q_pos=pos, k_pos=pos, real=real, aligned=True)
-        return self.encoder(self.embed(ids), Step(pos=pos, mask=mask), types=types)
+        return self.encoder(self.embed(ids, self.tokens.weight), Step(pos=pos, mask=mask), types=types)
 
     def start(self, memory: Tensor | None = None, real: Tensor | None = None, *, capacity: int = 0) -> DecodeState:
         """A fresh state to decode with.
@@ -152,4 +159,4 @@ class Transformer(nn.Module):
             parts = zip(ids.split(CHUNK, 1), real.split(CHUNK, 1), strict=True)
             return torch.cat([self.decode(part, state, real=its_real) for part, its_real in parts], 1)
         step = state.advance(ids, real, pos, documents)
-        return self.decoder(self.embed(ids), step, state=state)
+        return self.decoder(self.embed(ids, self.output_embedding), step, state=state)

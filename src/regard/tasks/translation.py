@@ -53,7 +53,11 @@ class TranslationTask:
     def loss(self, model: Model, hidden: Tensor, batch: Batch) -> Tensor:
         """Sum over the batch's real target tokens."""
         assert isinstance(model.head, LMHead)
-        weight, bias, scale = model.head.projection(model.transformer.tokens.weight), model.head.bias, model.head.scale
+        weight, bias, scale = (
+            model.head.projection(model.transformer.output_embedding),
+            model.head.bias,
+            model.head.scale,
+        )
         passes = [part[batch.tgt_real] for part in hidden.chunk(2 if self.rdrop else 1)]  # (N, D) each
         passes = passes if scale == 1 else [real * scale for real in passes]
         wanted = batch.tgt_out[batch.tgt_real].repeat(len(passes))

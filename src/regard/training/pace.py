@@ -41,7 +41,7 @@ def training_flops(config: TransformerConfig) -> tuple[float, float]:
     both = config.n_encoder_layers > 0 and config.n_decoder_layers > 0
     source = config.n_encoder_layers * (self_attention + ffn) + both * config.n_decoder_layers * cross_keys
     target = config.n_decoder_layers * (self_attention + ffn + both * cross_queries)
-    return 6.0 * source, 6.0 * (target + config.vocab_size * config.d_model)
+    return 6.0 * source, 6.0 * (target + config.target_vocab_size * config.d_model)
 
 
 def token_seconds(config: TransformerConfig, source_share: float, speeds: Speeds, precision: Precision) -> float:
