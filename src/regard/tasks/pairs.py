@@ -14,6 +14,10 @@ from pathlib import Path
 
 from regard.data import Finding, Pairs, check_pairs, clean, read_pairs, split_dev
 from regard.errors import ConfigError
+from regard.tasks.prefix import tag_token
+
+CHARACTERS_A_TOKEN = 3.9
+"""Of BPE with some thousand pieces on European text (Multi30k en-de at 4,000: 3.9); unspaced scripts have fewer."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,30 @@ class Corpus:
     def hashes(self) -> dict[str, str]:
         """The SHA-256 of every file read."""
         return {**self.train.sha256, **self.dev.sha256, **(self.extra.sha256 if self.extra else {})}
+
+    def told(self) -> list[str]:
+        """What the user should hear of them, a sentence each."""
+        said = []
+        if self.held_out:
+            said.append(f"{len(self.dev):,} pairs are held out for development (no --dev was given)")
+        if None in self.languages and not self.targets:
+            said.append("the files do not name their languages, so the model will be one of unknown languages: name "
+                        "them with --languages en,de, or in the files' names (train.en, train.de)")  # fmt: skip
+        if len(self.targets) > 1:
+            said.append(f"target languages, chosen by a token before the source: {', '.join(self.targets)}")
+        if self.extra:
+            marked = f", their sources marked {tag_token(self.tag)}" if self.tag else ""
+            said.append(f"{len(self.extra):,} extra pairs{marked}")
+        return said
+
+    def amount(self) -> tuple[float, float]:
+        """About how many source and how many target tokens one pass has."""
+        source, target = (sum(map(len, side)) / CHARACTERS_A_TOKEN for side in self.sides)
+        return source, target
+
+    def counts(self) -> dict[str, int]:
+        """Pairs for training and for development."""
+        return {"train_pairs": len(self.train), "dev_pairs": len(self.dev)}
 
     def where(self, index: int) -> str:
         """`file:line` of one training pair."""

@@ -89,7 +89,7 @@ class TranslationData:
         variation: Variation | None = None,
     ) -> None:
         self.tokenizer, self.train, self.dev, self.multiple = tokenizer, train, dev, multiple
-        self.variation = variation
+        self.variation, self.max_len = variation, max_len
         lengths = [(len(s) + 1, len(t) + 1) for s, t in zip(*train, strict=True)]
         self.order = TokenBatches(
             lengths, tokens_per_batch=tokens_per_batch, seed=seed, multiple=multiple, max_len=max_len
@@ -100,6 +100,16 @@ class TranslationData:
     def batches_per_epoch(self) -> int:
         """Steps that see every pair once."""
         return self.order.batches_per_epoch
+
+    @property
+    def left_out(self) -> str | None:
+        """A sentence on pairs that are too long; None where there are none."""
+        left = len(self.order.too_long)
+        return f"{left:,} pairs are longer than {self.max_len} tokens and left out" if left else None
+
+    def examples(self, step: int) -> list[int]:
+        """The training pairs of a step's batch."""
+        return self.order.batch(step)
 
     @property
     def tokens_per_epoch(self) -> int:

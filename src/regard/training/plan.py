@@ -17,16 +17,15 @@ from regard.config import build
 from regard.machine import DTYPES, Speeds
 from regard.model import TransformerConfig
 from regard.runtime import longest_open
-from regard.tasks.pairs import Corpus
 from regard.training.pace import best_precision, token_seconds, training_flops
 from regard.training.recipe import Recipe
+from regard.training.subject import Corpus
+from regard.training.subjects import SUBJECTS
 
-CHARACTERS_A_TOKEN = 3.9
-"""Of BPE with some thousand pieces on European text (Multi30k en-de at 4,000: 3.9); unspaced scripts have fewer."""
 TRAINING_SHARE = 0.85
 """Of the minutes; reading, the tokenizer, evaluations and the end take the rest."""
 LADDER = ((64, 2), (96, 3), (128, 3), (128, 4), (192, 4), (256, 5), (384, 6), (512, 6), (768, 8))
-"""Widths and layers on each side; heads of 32 to 64, d_ff = 4 d_model from 256 on, 2 d_model below."""
+"""Widths and layers; the subject says what a model of these is."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,18 @@ class Plan:
 
 def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.device, speeds: Speeds) -> Plan:
     """Fill in what `base` leaves open for a run of so many minutes; what `base.model` already says is kept."""
-    source, target = (sum(map(len, side)) / CHARACTERS_A_TOKEN for side in corpus.sides)
+    base = SUBJECTS[base.task].unset(base)
+    source, target = corpus.amount()
     seconds, vocabulary = 60 * minutes * TRAINING_SHARE / _passes(base), _vocabulary(target)
     if base.init_from:
         vocabulary = base.tokenizer.vocab_size
-    sizes = [_Size.make(d, n, vocabulary, source / target, seconds, speeds) for d, n in LADDER]
+    sizes = [_Size.make(base.task, d, n, vocabulary, source / target, seconds, speeds) for d, n in LADDER]
     # A model earns its size when it can see about as many tokens as its blocks have weights, and its data can fill it.
     fitting = [s for s in sizes if s.tokens >= 0.5 * s.block_weights and s.block_weights <= 4 * max(target, 2e5)]
-    axes = {**(fitting[-1] if fitting else sizes[0]).axes, **base.model}
-    axes.setdefault("embed_scale", axes["d_model"] ** 0.5)
+    chosen = (fitting[-1] if fitting else sizes[0]).axes
+    layers = max(chosen.get("n_encoder_layers", 0), chosen.get("n_decoder_layers", 0))
+    # A width that the user gives brings its own heads and scales with it.
+    axes = {**SUBJECTS[base.task].axes(base.model.get("d_model", chosen["d_model"]), layers), **base.model}
     flops = speeds.matmul_flops
     size = _Size.of(axes, vocabulary, source / target, seconds, speeds)
     tokens, precision = size.tokens, best_precision(size.config, source / target, speeds)
@@ -91,7 +93,7 @@ def estimate(recipe: Recipe, corpus: Corpus, speeds: Speeds, *, tokens: float | 
     The plan's recipe has the steps of the estimate, so that a run can tell afterwards what was expected of it.
     """
     config = build(TransformerConfig, {**recipe.model, "vocab_size": recipe.tokenizer.vocab_size}, where="[model]")
-    source, target = (sum(map(len, side)) / CHARACTERS_A_TOKEN for side in corpus.sides)
+    source, target = corpus.amount()
     per_source, per_target = training_flops(config)
     flops = _passes(recipe) * (per_target + per_source * source / target)
     # A batch of so many tokens on its longer side holds about nine tenths of that in real target tokens.
@@ -107,10 +109,10 @@ def estimate(recipe: Recipe, corpus: Corpus, speeds: Speeds, *, tokens: float | 
         tokens_per_epoch=int(target), flops_per_token=flops, tokens_per_second=1 / a_token, steps=steps,
         minutes=steps * filled * a_token / 60 if minutes is None else minutes,
         sentences=(
-            f"{parameters:,} parameters: {config.n_encoder_layers} + {config.n_decoder_layers} layers, width "
+            f"{parameters:,} parameters: {SUBJECTS[recipe.task].about(config)}, width "
             f"{config.d_model}, {config.n_heads} heads, a vocabulary of {config.vocab_size:,}",
             f"about {steps:,} updates of {recipe.batch.tokens:,} tokens: {steps * filled / target:.1f} passes over "
-            f"{len(corpus.sides[0]):,} pairs (about {float(f'{target:.2g}'):,.0f} target tokens), "
+            f"about {float(f'{target:.2g}'):,.0f} target tokens, "
             f"dropout {config.dropout}",
         ),
     )  # fmt: skip
@@ -126,13 +128,9 @@ class _Size:
 
     @classmethod
     def make(
-        cls, width: int, layers: int, vocabulary: int, source_share: float, seconds: float, speeds: Speeds
+        cls, task: str, width: int, layers: int, vocabulary: int, source_share: float, seconds: float, speeds: Speeds
     ) -> _Size:
-        return cls.of({
-            "d_model": width, "n_heads": max(2, width // 32) if width < 512 else width // 64,
-            "d_ff": width * (4 if width >= 256 else 2), "n_encoder_layers": layers, "n_decoder_layers": layers,
-            "norm_order": "pre", "max_len": 256,
-        }, vocabulary, source_share, seconds, speeds)  # fmt: skip
+        return cls.of(SUBJECTS[task].axes(width, layers), vocabulary, source_share, seconds, speeds)
 
     @classmethod
     def of(cls, axes: dict[str, Any], vocabulary: int, source_share: float, seconds: float, speeds: Speeds) -> _Size:
@@ -148,7 +146,7 @@ def _passes(recipe: Recipe) -> int:
 
 def bfloat16_from(speeds: Speeds) -> int | None:
     """The least width of the ladder, on a vocabulary of 8,000, that is trained in bfloat16 here; None: no width is."""
-    sizes = (_Size.make(width, layers, 8_000, 1.0, 1.0, speeds) for width, layers in LADDER)
+    sizes = (_Size.make("translation", width, layers, 8_000, 1.0, 1.0, speeds) for width, layers in LADDER)
     return next((s.config.d_model for s in sizes if best_precision(s.config, 1.0, speeds) == "bfloat16"), None)
 
 

@@ -16,11 +16,12 @@ import torch
 from regard.config import build, override, to_tree
 from regard.errors import ConfigError
 from regard.machine import speeds
-from regard.tasks.pairs import Corpus
 from regard.training.plan import TRAINING_SHARE, Plan, estimate, plan_recipe
 from regard.training.recipe import Recipe
-from regard.training.run import read_data, read_recipe
+from regard.training.run import read_recipe
 from regard.training.start import tuned
+from regard.training.subject import Corpus
+from regard.training.subjects import SUBJECTS
 
 
 def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: torch.device) -> Plan:
@@ -35,14 +36,14 @@ def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: tor
         DataError: the data is bad.
     """
     base = changed(tuned(changed(base, changes)), changes)
-    corpus = read_data(base)
+    corpus = SUBJECTS[base.task].read(base)
     plan = plan_recipe(base, corpus, minutes=minutes, device=device, speeds=speeds(device))
     return _cost(changed(plan.recipe, changes), corpus, device)
 
 
 def cost(recipe: Recipe, device: torch.device) -> Plan:
     """What carrying out a recipe should take on this machine; raises as `planned`."""
-    return _cost(recipe, read_data(recipe), device)
+    return _cost(recipe, SUBJECTS[recipe.task].read(recipe), device)
 
 
 def resumed(out: Path, changes: Sequence[str]) -> Recipe:

@@ -26,9 +26,6 @@ from regard.hub.folder import read_config, write_model
 from regard.hub.lock import lock_folder
 from regard.hub.weights import load_strict, read_model_weights
 from regard.runtime import keep_freed_memory, open_attention_until
-from regard.tasks.pairs import Corpus, read_corpus
-from regard.tasks.prefix import tag_token
-from regard.tasks.translation import TranslationTask, bleu_on, length_ratio
 from regard.text import Tokenizer
 from regard.training.circumstances import circumstances
 from regard.training.ema import Ema
@@ -38,9 +35,11 @@ from regard.training.optim import make_optimizers
 from regard.training.outcome import Result, outcome, refuse_mixing
 from regard.training.plan import TRAINING_SHARE
 from regard.training.recipe import Recipe
-from regard.training.start import encode, make_model, make_tokenizer, open_origin
+from regard.training.start import make_model, open_origin
 from regard.training.state import Progress, read_state, write_state
 from regard.training.step import TrainStep
+from regard.training.subject import Corpus
+from regard.training.subjects import SUBJECTS
 
 
 class Reporter(Protocol):
@@ -66,17 +65,19 @@ class Run:
         self.recipe, self.out, self.began, self.reporter = recipe, out, began, reporter
         self.log, self.guard, self.look_seconds = RunLog(out), Guard(), 0.0
         refuse_mixing(out, resume=resume)
-        self.corpus = read_data(recipe) if corpus is None else corpus
-        self._tell_corpus()
+        self.subject = SUBJECTS[recipe.task]
+        self.corpus = self.subject.read(recipe) if corpus is None else corpus
+        reporter.show(self.corpus.findings)
+        for sentence in self.corpus.told():
+            reporter.say(sentence)
         latest = self._latest() if resume else None
         folder, self.origin = self._origin(latest)
-        self.tokenizer = Tokenizer.load(folder) if folder else make_tokenizer(recipe, self.corpus)
-        self.data = encode(recipe, self.corpus, self.tokenizer)
-        if left := len(self.data.order.too_long):
-            reporter.say(f"{left:,} pairs are longer than {recipe.batch.max_len} tokens and left out")
-        self.model = make_model(recipe, self.tokenizer, folder).to(device)
-        dtype = getattr(torch, recipe.loop.dtype)
-        task = TranslationTask(recipe.label_smoothing, recipe.rdrop)
+        self.tokenizer = Tokenizer.load(folder) if folder else self.subject.tokenizer(recipe, self.corpus)
+        self.data = self.subject.data(recipe, self.corpus, self.tokenizer)
+        if self.data.left_out:
+            reporter.say(self.data.left_out)
+        self.model = make_model(recipe, self.subject.head, self.tokenizer, folder).to(device)
+        dtype, task = getattr(torch, recipe.loop.dtype), self.subject.task(recipe, self.tokenizer)
         inner = TrainStep(self.model, task, dtype, compiled=recipe.loop.compile)
         optimizers = make_optimizers(self.model, recipe.optim)
         progress = Progress(total=None if recipe.loop.minutes else recipe.loop.steps)
@@ -103,27 +104,13 @@ class Run:
                     reason = event.reason
         except NonFiniteError:
             step = self.loop.progress.step
-            names = [self.corpus.where(i) for i in self.data.order.batch(step)[:100]]
+            names = [self.corpus.where(i) for i in self.data.examples(step)[:100]]
             self.log.write("nonfinite", step=step, examples=names)
             raise
         speed = (self.loop.progress.tokens - tokens) / (time.monotonic() - started)
         return self._conclude(reason, speed if self.loop.progress.step > step else None)
 
     # ------------------------------------------------------------------ before
-
-    def _tell_corpus(self) -> None:
-        corpus, say = self.corpus, self.reporter.say
-        self.reporter.show(corpus.findings)
-        if corpus.held_out:
-            say(f"{len(corpus.dev):,} pairs are held out for development (no --dev was given)")
-        if None in corpus.languages and not corpus.targets:
-            say("the files do not name their languages, so the model will be one of unknown languages: name them with "
-                "--languages en,de, or in the files' names (train.en, train.de)")  # fmt: skip
-        if len(corpus.targets) > 1:
-            say(f"target languages, chosen by a token before the source: {', '.join(corpus.targets)}")
-        if corpus.extra:
-            marked = f", their sources marked {tag_token(corpus.tag)}" if corpus.tag else ""
-            say(f"{len(corpus.extra):,} extra pairs{marked}")
 
     def _origin(self, latest: Path | None) -> tuple[Path | None, dict[str, str] | None]:
         """The folder that weights and tokenizer come from, and the facts of the model that the whole run started from.
@@ -132,7 +119,7 @@ class Run:
         """
         if latest is not None:
             return latest, read_config(latest)["training"].get("init")
-        return open_origin(self.recipe.init_from) if self.recipe.init_from else (None, None)
+        return open_origin(self.recipe.init_from, self.recipe.task) if self.recipe.init_from else (None, None)
 
     def _latest(self) -> Path:
         name = read_pointer(self.out / "latest")
@@ -204,7 +191,7 @@ class Run:
         self.log.write(
             "start", task=self.recipe.task, step=self.loop.progress.step, recipe=to_tree(self.recipe),
             parameters=self.model.config.n_parameters, torch=torch.__version__, data=self.corpus.hashes,
-            train_pairs=len(self.corpus.train), dev_pairs=len(self.corpus.dev),
+            **self.corpus.counts(),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ after
@@ -220,8 +207,7 @@ class Run:
         self.recipe = done
         self._write_recipe(done)
         scores = self._best_weights(self.out / "checkpoints" / best)
-        language = self.corpus.languages[1]
-        found, signatures = bleu_on(self.model, self.data, self.corpus.dev, language=language, at_most=300)
+        found, signatures = self.subject.scores(self.model, self.data, self.corpus)
         scores |= found
         self.log.write("end", reason=reason, step=progress.step, seconds=progress.seconds, **scores)
         draw_curves(self.out)
@@ -264,13 +250,11 @@ class Run:
     def _about(self, scores: dict[str, float], signatures: dict[str, str]) -> dict[str, Any]:
         progress = self.loop.progress
         return {
-            "task": "translation",
-            "languages": list(self.corpus.languages),
-            **({"targets": list(self.corpus.targets)} if len(self.corpus.targets) > 1 else {}),
-            "length_ratio": round(length_ratio(*self.data.train), 3),
+            "task": self.recipe.task,
+            **self.subject.facts(self.data, self.corpus),
             "training": {
                 "steps": progress.step, "tokens": progress.tokens, "seconds": round(progress.seconds, 1),
-                "train_pairs": len(self.corpus.train), "dev_pairs": len(self.corpus.dev), "data": self.corpus.hashes,
+                **self.corpus.counts(), "data": self.corpus.hashes,
                 "scores": scores, "signatures": signatures, "seed": self.recipe.seed, **circumstances(),
                 **({"init": self.origin} if self.origin else {}),
             },
@@ -289,7 +273,7 @@ def train(
     Args:
         resume: go on from the last checkpoint in `out`.
         began: time.monotonic() when the command was typed; the minutes count from there.
-        corpus: what `read_data` of this recipe gave, when that is at hand.
+        corpus: what its subject read of this recipe, when that is at hand.
 
     Raises:
         ConfigError, DataError, CheckpointError, NonFiniteError: as their names say.
@@ -304,15 +288,6 @@ def train(
         run = Run(recipe, out, resume=resume, began=time.monotonic() if began is None else began, device=device,
                   reporter=reporter, corpus=corpus)  # fmt: skip
         return run.finish()
-
-
-def read_data(recipe: Recipe) -> Corpus:
-    """The pairs that a recipe names, read, checked and cleaned; raises DataError."""
-    data = recipe.data
-    return read_corpus(
-        data.train, data.dev, extra=data.extra, tag=data.extra_tag, columns=data.columns, languages=data.languages,
-        skip_bad=data.skip_bad, seed=recipe.seed,
-    )  # fmt: skip
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -17,8 +17,8 @@ from regard.tasks.prefix import source_prefix, target_languages
 from regard.training import Event, Progress, Recipe, Result, train
 from regard.training.recipe import BatchRecipe, DataRecipe, LoopRecipe, ScheduleRecipe, TokenizerRecipe
 from regard.training.resolve import planned
-from regard.training.run import read_data
-from regard.training.start import LOWER_RATE, encode, make_tokenizer
+from regard.training.start import LOWER_RATE
+from regard.training.translating import Translating
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
@@ -92,8 +92,8 @@ def test_several_target_languages_are_tokens_before_the_source(several: tuple[Re
     tokenizer = folder.tokenizer
     assert target_languages(tokenizer) == ("de", "fr")
     assert (folder.about["languages"], folder.about["targets"]) == ([None, None], ["de", "fr"])
-    corpus = read_data(whole)
-    data = encode(whole, corpus, tokenizer)
+    corpus = Translating().read(whole)
+    data = Translating().data(whole, corpus, tokenizer)
     for pairs, ids in ((corpus.train, data.train), (corpus.dev, data.dev)):
         assert pairs.to is not None and set(pairs.to) == {"de", "fr"}
         for code, source, mine in zip(pairs.to, pairs.source, ids[0], strict=True):
@@ -121,16 +121,16 @@ def test_tagged_pairs_are_trained_on_and_never_in_dev(write: Callable[..., str])
     extra = write("x.tsv", "val", ["de"], range(20, 90), header=False)
     data = DataRecipe(train=(train_file,), dev=(dev,), extra=(extra,), extra_tag="bt", languages=("en", "de"))
     whole = recipe(data)
-    corpus = read_data(whole)
-    tokenizer = make_tokenizer(whole, corpus)
-    ids, tag = encode(whole, corpus, tokenizer), tokenizer.token_id("<tag:bt>")
+    corpus = Translating().read(whole)
+    tokenizer = Translating().tokenizer(whole, corpus)
+    ids, tag = Translating().data(whole, corpus, tokenizer), tokenizer.token_id("<tag:bt>")
     assert corpus.extra is not None and set(corpus.dev.target).isdisjoint(corpus.extra.target)
     assert 55 <= len(corpus.extra) <= 60 and len(ids.train[0]) == 200 + len(corpus.extra)
     assert [source[0] == tag for source in ids.train[0]] == [False] * 200 + [True] * len(corpus.extra)
     assert all(tag not in source for source in [*ids.dev[0], *(source[1:] for source in ids.train[0])])
     assert corpus.where(200).startswith(extra) and corpus.where(199) == f"{train_file}:200"
     with pytest.raises(ConfigError, match="--extra SRC TGT"):
-        read_data(replace(whole, data=replace(data, extra=())))
+        Translating().read(replace(whole, data=replace(data, extra=())))
 
 
 def test_from_a_model_keeps_its_tokenizer_and_sizes_and_goes_on_from_its_weights(

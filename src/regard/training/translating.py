@@ -1,0 +1,104 @@
+"""Translation as training sees it: pairs of texts, a vocabulary of both sides, BLEU at the end.
+
+What it does not know: how a run is carried out.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from regard.model import Model, TransformerConfig
+from regard.tasks.pairs import Corpus, read_corpus
+from regard.tasks.prefix import prefix_tokens, source_prefixes
+from regard.tasks.translation import TranslationData, TranslationTask, bleu_on, length_ratio
+from regard.tasks.variation import Variation, vary
+from regard.text import Tokenizer
+from regard.text.dropout import BpeDropout
+from regard.training.recipe import Recipe
+
+BLEU_ON = 300
+"""Development pairs that are translated at the end, greedily."""
+
+
+class Translating:
+    """See `training.subject.Subject`."""
+
+    head = "language-model"
+
+    def read(self, recipe: Recipe) -> Corpus:
+        """The pairs that a recipe names, read, checked and cleaned; raises DataError."""
+        data = recipe.data
+        return read_corpus(
+            data.train, data.dev, extra=data.extra, tag=data.extra_tag, columns=data.columns, languages=data.languages,
+            skip_bad=data.skip_bad, seed=recipe.seed,
+        )  # fmt: skip
+
+    def tokenizer(self, recipe: Recipe, corpus: Corpus) -> Tokenizer:
+        """A vocabulary of the training texts, in the forms in which they are first seen, and of their prefixes."""
+        pairs = list(zip(*corpus.sides, strict=True))
+        if recipe.augment:
+            pairs = [vary(s, t, recipe.augment, Random(f"{recipe.seed} {i}")) for i, (s, t) in enumerate(pairs)]
+        return Tokenizer.train(
+            [*(source for source, _ in pairs), *(target for _, target in pairs)],
+            kind=recipe.tokenizer.kind, vocab_size=recipe.tokenizer.vocab_size,
+            specials=prefix_tokens([corpus.tag] if corpus.tag else [], corpus.targets),
+        )  # fmt: skip
+
+    def data(self, recipe: Recipe, corpus: Corpus, tokenizer: Tokenizer) -> TranslationData:
+        """The training and development pairs as ids.
+
+        Raises:
+            ConfigError: the vocabulary lacks a language or a tag of theirs; no pair is short enough.
+        """
+        batch, prefixes = recipe.batch, list[list[int]]()
+        for pairs, tag in corpus.parts:
+            prefixes += source_prefixes(tokenizer, pairs, tag)
+        sources, targets = corpus.sides
+        plain = _with(prefixes, tokenizer.encode_batch(sources)), tokenizer.encode_batch(targets)
+        held = corpus.dev
+        dev = _with(source_prefixes(tokenizer, held), tokenizer.encode_batch(held.source))
+        dropout = BpeDropout(tokenizer, recipe.tokenizer.dropout) if recipe.tokenizer.dropout else None
+        variation = Variation(
+            tokenizer, sources, targets, prefixes, plain, seed=recipe.seed, max_len=batch.max_len,
+            augment=recipe.augment, dropout=dropout,
+        )  # fmt: skip
+        return TranslationData(
+            tokenizer, plain, (dev, tokenizer.encode_batch(held.target)),
+            tokens_per_batch=batch.tokens, seed=recipe.seed, multiple=batch.multiple, max_len=batch.max_len,
+            variation=variation if recipe.augment or dropout else None,
+        )  # fmt: skip
+
+    def task(self, recipe: Recipe, tokenizer: Tokenizer) -> TranslationTask:
+        """Label-smoothed cross entropy of the target."""
+        return TranslationTask(recipe.label_smoothing, recipe.rdrop)
+
+    def scores(self, model: Model, data: TranslationData, corpus: Corpus) -> tuple[dict[str, float], dict[str, str]]:
+        """BLEU and chrF, greedy, on up to 300 development pairs, and their signatures."""
+        return bleu_on(model, data, corpus.dev, language=corpus.languages[1], at_most=BLEU_ON)
+
+    def facts(self, data: TranslationData, corpus: Corpus) -> dict[str, Any]:
+        """Languages, and how much longer than its source a translation may be."""
+        targets = {"targets": list(corpus.targets)} if len(corpus.targets) > 1 else {}
+        ratio = round(length_ratio(*data.train), 3)
+        return {"languages": list(corpus.languages), **targets, "length_ratio": ratio}
+
+    def axes(self, width: int, layers: int) -> dict[str, Any]:
+        """As many layers on either side; heads of 32 to 64, d_ff = 4 d_model from 256 on, 2 d_model below."""
+        return {
+            "d_model": width, "n_heads": max(2, width // 32) if width < 512 else width // 64,
+            "d_ff": width * (4 if width >= 256 else 2), "n_encoder_layers": layers, "n_decoder_layers": layers,
+            "norm_order": "pre", "max_len": 256, "embed_scale": width**0.5,
+        }  # fmt: skip
+
+    def unset(self, base: Recipe) -> Recipe:
+        """A recipe's own defaults are those of translation."""
+        return base
+
+    def about(self, config: TransformerConfig) -> str:
+        """Both sides' layers."""
+        return f"{config.n_encoder_layers} + {config.n_decoder_layers} layers"
+
+
+def _with(prefixes: list[list[int]], rows: list[list[int]]) -> list[list[int]]:
+    return [prefix + ids for prefix, ids in zip(prefixes, rows, strict=True)]
