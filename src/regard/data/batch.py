@@ -68,13 +68,14 @@ def collate(
 
     Widths are rounded up to a `multiple`, so that a compiled model meets few shapes.
     """
-    src, src_real = _padded([[*ids, eos_id] for ids in src_ids], pad_id, multiple)
-    tgt_in, tgt_real = _padded([[bos_id, *ids] for ids in tgt_ids], pad_id, multiple)
-    tgt_out, _ = _padded([[*ids, eos_id] for ids in tgt_ids], pad_id, multiple)
+    src, src_real = padded([[*ids, eos_id] for ids in src_ids], pad_id, multiple)
+    tgt_in, tgt_real = padded([[bos_id, *ids] for ids in tgt_ids], pad_id, multiple)
+    tgt_out, _ = padded([[*ids, eos_id] for ids in tgt_ids], pad_id, multiple)
     return Batch(src, src_real, tgt_in, tgt_out, tgt_real, count=sum(len(ids) + 1 for ids in tgt_ids))
 
 
-def _padded(rows: list[list[int]], pad_id: int, multiple: int) -> tuple[Tensor, Tensor]:
+def padded(rows: Sequence[Sequence[int]], pad_id: int, multiple: int) -> tuple[Tensor, Tensor]:
+    """B rows of ids as one (B, T), padded on the right to a multiple, and (B, T) True where it is real."""
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     width = -(-max(lengths, default=1) // multiple) * multiple
     real = np.arange(width) < lengths[:, None]  # (B, width)

@@ -51,9 +51,13 @@ class MaskedLMHead(LMHead):
         self.activation = ACTIVATIONS[config.activation]
         initialise(self, config)
 
+    def transform(self, hidden: Tensor) -> Tensor:
+        """hidden (.., D) -> what is projected, (.., D)."""
+        return self.norm(self.activation(self.dense(hidden)))
+
     def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
         """hidden (.., D), embedding (V, D) -> logits (.., V)."""
-        return super().forward(self.norm(self.activation(self.dense(hidden))), embedding)
+        return super().forward(self.transform(hidden), embedding)
 
 
 class Pooler(nn.Module):
