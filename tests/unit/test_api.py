@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,37 @@ def test_training_from_python_is_the_command(
     assert "update 2: development loss" in capfd.readouterr().err
     loaded = regard.load(tmp_path / "run", device="cpu")
     assert loaded.about["training"]["steps"] == 2 and loaded.languages == ("en", "de")
+
+
+def test_what_a_task_cannot_do_is_refused_by_name(model: regard.Loaded, model_dir: Callable[[str], Path]) -> None:
+    stories = regard.load(model_dir("stories260k"), device="cpu")
+    assert stories.task == "language-model" and stories.languages == (None, None)
+    assert repr(stories).startswith("<language-model, 260,032 parameters")
+    asks = [
+        (model, lambda: model.generate("x")), (model, lambda: model.stream("x")), (model, lambda: model.embed(["x"])),
+        (stories, lambda: stories.translate(["x"])), (stories, lambda: stories.score(["x"], ["y"])),
+        (stories, lambda: stories.token_scores(["x"], ["y"])), (stories, lambda: stories.too_long(["x"], ["y"])),
+    ]  # fmt: skip
+    for loaded, ask in asks:
+        with pytest.raises(ConfigError, match="this model cannot") as caught:
+            ask()
+        assert loaded.task in str(caught.value.got)
+
+
+def test_a_language_model_continues(model_dir: Callable[[str], Path]) -> None:
+    stories = regard.load(model_dir("stories260k"), device="cpu")
+    one = stories.generate("Once upon a time", max_tokens=10)
+    assert isinstance(one, regard.Generation) and len(one.tokens) == len(one.logprobs) == 10
+    assert [other.text for other in stories.generate(["Once upon a time"], max_tokens=10)] == [one.text]
+    assert "".join(stories.stream("Once upon a time", max_tokens=10)) == one.text
+    long = "dog " * 600
+    for ask in (stories.generate, stories.stream):
+        with pytest.raises(ConfigError, match="at most 512"):
+            ask(long, max_tokens=3)
+        with pytest.warns(UserWarning, match="beginning were left out") as caught:
+            ask(long, max_tokens=3, truncate=True)
+        assert Path(caught[0].filename).name == Path(__file__).name
+    with pytest.raises(ConfigError, match="call generate"):
+        stories.stream("x", n=2)
+    with pytest.raises(TypeError, match="tempurature"):
+        stories.generate("x", tempurature=1)

@@ -8,7 +8,6 @@ What it does not know: which values a flag takes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
@@ -31,9 +30,10 @@ def run(args: Arguments) -> None:
 
 
 def _flags(verb: str) -> list[str]:
+    from regard.cli.main import module_of
     from regard.cli.parsing import arguments
 
-    named = arguments(import_module(f"regard.cli.{verb}").Arguments)
+    named = arguments(module_of(verb).Arguments)
     return [argument.flag for argument in named if argument.flag] + ["--help"]
 
 

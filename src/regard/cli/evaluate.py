@@ -42,37 +42,65 @@ class OnPairs(Common):
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(OnPairs):
-    """Score a model: BLEU and chrF (sacrebleu, with signatures) of its translations, and the loss on the references.
+    """Score a model on data it has not seen.
+
+    A translator: BLEU and chrF (sacrebleu, with signatures) of its translations, and the loss on the references. A
+    language model: loss, perplexity and bits a byte of texts; a masked one: loss and share of hidden tokens guessed.
 
     regard evaluate runs/en-de test.en test.de
+    regard evaluate runs/novels held-out.txt
     """
 
     beam: Annotated[int, arg(metavar="N")] = 4
     """Hypotheses kept at each step of the search."""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """Also write the translations, a line each."""
+    unit: Annotated[str, arg(metavar="UNIT")] = "file"
+    """What of a plain text is one document: file, paragraph, line, or a line that stands between two."""
+    field: Annotated[str, arg(metavar="NAME")] = "text"
+    """The column or field of the text in tables of documents."""
+    context: Annotated[int | None, arg(metavar="T", help_behavior_hint="")] = None
+    """How many tokens a language model sees at a time (default: as many as it was made for)."""
+    by_position: bool = False
+    """Also show a language model's loss by the place in the context."""
 
 
 def run(args: Arguments) -> None:
-    """Translate, score, show."""
+    """Score, show."""
     device = args.apply()
     from regard.api import load
 
-    pairs = read_data(args.data, args.columns, args.to)
+    pairs = None if _reads_documents(args.model) else read_data(args.data, args.columns, args.to)
     model = load(args.model, device=str(device))
     began = time.monotonic()
-    outputs, metrics = evaluate(model, pairs, beam=args.beam, quiet=args.quiet)
-    if args.out:
-        with open_output(args.out) as stream:
-            stream.writelines(re.sub(r"[\r\n]+", " ", output) + "\n" for output in outputs)
+    if pairs is None:
+        from regard.cli.on_documents import evaluate_documents
+
+        examples, metrics, more = evaluate_documents(model, args)
+    else:
+        outputs, metrics = evaluate(model, pairs, beam=args.beam, quiet=args.quiet)
+        examples, more = len(pairs), {"beam": args.beam}
+        if args.out:
+            with open_output(args.out) as stream:
+                stream.writelines(re.sub(r"[\r\n]+", " ", output) + "\n" for output in outputs)
     report = {
-        "task": model.task, "model": args.model, "data": list(args.data), "examples": len(pairs), "beam": args.beam,
+        "task": model.task, "model": args.model, "data": list(args.data), "examples": examples, **more,
         "seconds": round(time.monotonic() - began, 2), "metrics": metrics,
     }  # fmt: skip
     if args.json:
         print_json(report)
     else:
         show(metrics)
+        if "by_position" in more:
+            print()
+            table(["tokens before", "loss"], [(str(row["from"]), f"{row['loss']:.4f}") for row in more["by_position"]])
+
+
+def _reads_documents(path: Path) -> bool:
+    """Whether the model is scored on texts, and not on pairs of them."""
+    from regard.hub.folder import describe_model
+
+    return bool(describe_model(path).about.get("task") in ("language-model", "masked-lm"))
 
 
 def read_data(data: Sequence[Path], columns: str | None, to: str | None) -> Pairs:

@@ -1,12 +1,12 @@
 """`regard info`: what a model is, read from its folder without loading its weights.
 
-What is unusual: only facts that the folder holds are shown; what it does not say is left out.
+What is unusual: only facts that the folder holds are shown; what it does not say is left out. A Hugging Face folder is
+shown as the model it would be here.
 What it does not know: how a folder is laid out (`regard.hub`).
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,10 +19,10 @@ from regard.cli.console import print_json, size, table
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(Common):
-    """Say what a model is: task, languages, size, axes, training, scores, files, licence."""
+    """Say what a model is: family, task, languages, size, axes, training, scores, files, licence."""
 
     model: Annotated[Positional[Path], arg(metavar="MODEL")]
-    """The folder of a model or a run."""
+    """The folder of a model or a run, or a Hugging Face folder."""
 
 
 def run(args: Arguments) -> None:
@@ -35,45 +35,46 @@ def run(args: Arguments) -> None:
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """What config.json, the card and the files say; raises CheckpointError as `load_model`."""
-    from regard.hub.folder import find_model, read_config, read_transformer_config
+    """What config.json, the card, the headers and the files say; raises CheckpointError as `describe_model`."""
+    from regard.config import to_tree
+    from regard.hub.card import licence_of
+    from regard.hub.folder import describe_model
 
-    folder = find_model(path)
-    about = read_config(folder)
-    config = read_transformer_config(about, folder)
+    described = describe_model(path)
+    about, folder = described.about, described.path
     training = dict(about.get("training", {}))
     return {
         "model": folder,
+        "family": about.get("family"),
         "task": about.get("task"),
+        "head": described.head,
         "languages": about.get("languages"),
-        "license": _licence(folder),
-        "parameters": config.n_parameters,
-        "transformer": about["transformer"],
+        "license": licence_of(folder),
+        "parameters": described.n_parameters,
+        "transformer": to_tree(described.config),
         "scores": training.pop("scores", {}),
         "training": training,
+        "notes": described.notes,
         "files_bytes": {file.name: file.stat().st_size for file in sorted(folder.iterdir()) if file.is_file()},
     }
 
 
-def _licence(folder: Path) -> str | None:
-    """The `license` of the model card's YAML head."""
-    card = folder / "README.md"
-    found = re.match(r"---\n(?:.*\n)*?license: *(.+)\n", card.read_text(encoding="utf-8")) if card.is_file() else None
-    return found[1] if found else None
-
-
 def _show(facts: dict[str, Any]) -> None:
-    languages = " to ".join(code or "?" for code in facts["languages"] or [])
-    rows = [
-        ("folder", str(facts["model"])),
-        ("task", f"{facts['task']} {languages}"),
-        ("licence", str(facts["license"])),
+    codes = facts["languages"] or []
+    languages = " to ".join(code or "?" for code in codes) if any(codes) else ""
+    rows = [("folder", str(facts["model"]))]
+    rows += [("family", facts["family"])] if facts["family"] else []
+    rows += [
+        ("task", f"{facts['task']} {languages}".rstrip()),
+        ("head", facts["head"]),
+        ("licence", facts["license"] or "unknown"),
+        ("parameters", f"{facts['parameters']:,}"),
     ]
-    rows += [("parameters", f"{facts['parameters']:,}")]
-    table(["model", ""], rows)
+    table(["model", ""], rows + [("note", note) for note in facts["notes"]])
     for title, values in (("axis", facts["transformer"]), ("score", facts["scores"]), ("training", facts["training"])):
-        print()
-        table([title, ""], list(_flat(values)))
+        if values:
+            print()
+            table([title, ""], list(_flat(values)))
     print()
     table(["file", ""], [(name, size(count)) for name, count in facts["files_bytes"].items()])
 

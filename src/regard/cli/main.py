@@ -15,8 +15,9 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 
 from regard import __version__
 from regard.cli import failures
@@ -27,17 +28,22 @@ WAITING = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
 VERBS = {
     "train": "train a model from your own files",
     "plan": "say what a training would cost, and train nothing",
+    "prepare": "turn a large corpus into files of token ids to train on",
     "translate": "translate lines of text",
+    "generate": "continue a text",
+    "embed": "turn lines of text into vectors",
     "evaluate": "score a model on data",
     "score": "say how probable a model finds given translations",
     "compare": "say whether two models really differ on data",
     "reproduce": "run a shipped recipe again, and hold its scores against the recorded ones",
+    "import": "make a model folder of a Hugging Face folder",
+    "export": "write a model for other tools, and show that it does the same there",
     "info": "say what a model is",
     "doctor": "look for what is wrong: with the machine, a model, or data",
     "demo": "train a small translator in under four minutes, and score it",
     "completion": "print the completion script of a shell",
 }
-"""Each verb, in the order of the help screen, with its summary; its module is regard.cli.<verb>."""
+"""Each verb, in the order of the help screen, with its summary; `module_of` is its module."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -104,10 +110,15 @@ def _dispatch(words: list[str]) -> int:
     )
 
 
+def module_of(verb: str) -> ModuleType:
+    """regard.cli.<verb>, with an underscore after a word that is Python's own (import)."""
+    return import_module(f"regard.cli.{verb}" + "_" * iskeyword(verb))
+
+
 def _run(verb: str, rest: list[str]) -> int:
     from regard.cli.parsing import parse
 
-    module = import_module(f"regard.cli.{verb}")
+    module = module_of(verb)
     return module.run(parse(module.Arguments, rest, f"regard {verb}")) or 0
 
 

@@ -13,7 +13,7 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -28,9 +28,16 @@ if TYPE_CHECKING:
     from regard.training import Recipe, Result
     from regard.training.plan import Plan
 
-TASKS = ("translation",)
-LATER = ("language-model", "masked-lm", "classification", "question-answering", "tagging")
+DOCUMENTS = ("language-model", "masked-lm")
+TASKS = ("translation", *DOCUMENTS)
+LATER = ("classification", "question-answering", "tagging")
 MINUTES = 10.0
+NEXT = {
+    "translation": "\nnow: regard translate {0}\n     regard evaluate {0} {1}",
+    "language-model": "\nnow: regard generate {0} --prompt TEXT --temperature 0.8\n     regard evaluate {0} {1}",
+    "masked-lm": "\nnow: regard embed {0} FILE --out FILE.npy\n     regard evaluate {0} {1}",
+}
+"""What to do with a model of each task: {0} is its folder, {1} what to score it on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,9 +46,11 @@ class Job(Common):
 
     what: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK DATA... | RECIPE", help_behavior_hint="")] = ()
     """translation SRC TGT: line N of one file translates line N of the other; translation FILE: pairs as .tsv, .csv,
-    .jsonl, .tmx, or text with tabs (all plain, .gz or .zst); RECIPE: a .toml file, or the name of a shipped one."""
+    .jsonl, .tmx, or text with tabs (all plain, .gz or .zst); language-model FILES, masked-lm FILES: texts and folders
+    of them, .jsonl, .tsv or .parquet with a field `text`, or one folder that `regard prepare` wrote; RECIPE: a .toml
+    file, or the name of a shipped one."""
     dev: Annotated[tuple[str, ...], arg(metavar="SRC TGT | FILE", help_behavior_hint="")] = ()
-    """The development pairs; without them a tenth of the training pairs (at most 2,000) is held out."""
+    """The development examples; without them a tenth of the training (at most 2,000) is held out."""
     init_from: Annotated[str | None, arg(name="from", metavar="MODEL", help_behavior_hint="")] = None
     """Start from the weights and the tokenizer of this model or run, with its sizes and a third of the usual rates."""
     extra: Annotated[tuple[str, ...], arg(metavar="SRC TGT | FILE", help_behavior_hint="")] = ()
@@ -59,10 +68,16 @@ class Job(Common):
     skip_bad: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """How many malformed lines may be left out."""
 
+    unit: Annotated[str | None, arg(metavar="UNIT", help_behavior_hint="")] = None
+    """What of a plain text is one document: file (the default), paragraph, line, or a line that stands between two."""
+    field: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
+    """The column or field of the text in tables of documents (default text)."""
+
     def changes(self) -> list[str]:
         """The flags as assignments to fields of the recipe, then those of --set."""
         flags: dict[str, Any] = {
             "seed": self.seed, "data.dev": self.dev or None, "data.skip_bad": self.skip_bad,
+            "data.unit": self.unit, "data.field": self.field,
             "data.extra": self.extra or None, "data.extra_tag": self.tag, "init_from": self.init_from,
         }  # fmt: skip
         for name in ("columns", "languages"):
@@ -133,8 +148,9 @@ def make_plan(args: Job, device: torch.device) -> Plan:
             timed = [] if args.minutes is None else [f"loop.minutes={args.minutes}"]
             recipe = read_recipe(Path(name)) if name.endswith(".toml") else ledger.find_recipe(name)
             return cost(changed(recipe, [*timed, *args.changes()]), device)
-        case ["translation", _] | ["translation", _, _]:
-            base = Recipe(data=DataRecipe(train=args.what[1:]))
+        case (["translation", _] | ["translation", _, _]) | ["language-model" | "masked-lm", _, *_]:
+            task = cast(Literal["translation", "language-model", "masked-lm"], args.what[0])
+            base = Recipe(task=task, data=DataRecipe(train=args.what[1:]))
             minutes = MINUTES if args.minutes is None else args.minutes
             if not 0 < minutes < math.inf:  # nan neither
                 expected = "more than 0, and an end"
@@ -150,6 +166,8 @@ def _not_understood(what: tuple[str, ...]) -> ConfigError:
     if not what:
         return ConfigError("nothing to train on", expected=expected, got="no words", mend="see: regard train --help")
     task, *files = what
+    if task in DOCUMENTS:
+        return ConfigError(f"{task} trains on texts", expected="at least one file or folder", got="none")
     if task in TASKS:
         got = f"{len(files)} files"
         return ConfigError(
@@ -185,6 +203,11 @@ def pair_of(flag: str, text: str | None) -> tuple[str, str] | None:
     return one, two
 
 
+def _dev(recipe: Recipe) -> tuple[str]:
+    """What the model of a recipe can be scored on."""
+    return (" ".join(recipe.data.dev or (("SRC", "REF") if recipe.task == "translation" else ("FILES",))),)
+
+
 def _share_of_peak(speed: float, plan: Plan, device: torch.device) -> float:
     """How much of the machine's measured matrix-product rate the training used."""
     from regard.machine import speeds
@@ -200,6 +223,6 @@ def _show(result: Result, report: dict[str, Any]) -> None:
         rows += [("time", duration(report["seconds"])), ("speed", speed)]
     rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in result.scores.items()]
     table(["trained", ""], rows)
-    data = " ".join(result.recipe.data.dev or ("SRC", "REF"))
-    print(f"\nnow: regard translate {result.folder}\n     regard evaluate {result.folder} {data}")
+    for line in NEXT[result.recipe.task].format(result.folder, *_dev(result.recipe)).splitlines():
+        print(line)
     print(f"again: regard train {result.folder}/recipe.toml --out DIR")

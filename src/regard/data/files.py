@@ -35,22 +35,26 @@ class Lines(Iterator["str | DataError"]):
     Args:
         path: a file, plain or compressed with gzip or zstd; `-` is standard input.
         max_bytes: the most bytes to read after decompression.
+        start: begin at this byte; of a file that is not compressed.
+        stop: give no line that begins at this byte or later.
 
     Attributes:
-        number: the number of the last line given, from 1; 0 before the first.
+        number: the number of the last line given, from 1 at `first`; 0 before the first.
+        first: the byte at which the first line to be given begins.
 
     Raises (on construction or while reading):
         DataError: the file is missing, unreadable, broken or larger than `max_bytes`.
         MissingExtraError: the file is zstd and the library is absent.
     """
 
-    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES, start: int = 0, stop: int | None = None) -> None:
         self.path, self.number = path, 0
         self._max_bytes, self._read = max_bytes, 0
-        self._digest = hashlib.sha256()
-        self._raw: io.BufferedReader[Any] = io.BufferedReader(_Hashed(_open(path), self._digest), 2**16)
-        try:
-            self._stream = _decompressed(path, self._raw)
+        self._start, self.first, self._stop = start, start, stop
+        self._hashed = _Hashed(_open(path, start))
+        self._raw: io.BufferedReader[Any] = io.BufferedReader(self._hashed, 2**16)
+        try:  # compression shows in the first bytes alone; anywhere else they may look like it by chance
+            self._stream = self._raw if start else _decompressed(path, self._raw)
         except UserError:
             self._raw.close()
             raise
@@ -62,15 +66,40 @@ class Lines(Iterator["str | DataError"]):
         self._raw.close()
 
     def __next__(self) -> str | DataError:
-        raw = self._readline(MAX_LINE_BYTES + 1)
+        raw = b"" if self._stop is not None and self.offset >= self._stop else self._readline(MAX_LINE_BYTES + 1)
         if not raw:
             raise StopIteration
         self.number += 1
         if len(raw) <= MAX_LINE_BYTES:
-            return self._decode(raw)
-        while raw and not raw.endswith(b"\n"):  # the rest of the line is read over, not kept
-            raw = self._readline(MAX_LINE_BYTES)
+            return self.decode(raw)
+        if not raw.endswith(b"\n"):
+            del raw
+            self._read_over()
         return self.bad("the line is too long", expected=f"<= {MAX_LINE_BYTES:,} bytes")
+
+    def pass_over(self) -> None:
+        """Read to the end of the line that `start` lies in; numbers begin after it."""
+        self._read_over()
+        self.first = self.offset
+
+    def _read_over(self) -> None:
+        while (raw := self._readline(MAX_LINE_BYTES)) and not raw.endswith(b"\n"):
+            pass  # the rest of the line is read, not kept
+
+    @property
+    def offset(self) -> int:
+        """Where in the file, after decompression, the next line begins."""
+        return self._start + self._read
+
+    @property
+    def consumed(self) -> int:
+        """The bytes of the file as it lies on disk that were read so far."""
+        return self._hashed.count
+
+    @property
+    def compressed(self) -> bool:
+        """The file is compressed."""
+        return self._stream is not self._raw
 
     def head(self) -> bytes:
         """The first bytes still to be read, at least one unless the file is empty; reads nothing."""
@@ -78,18 +107,21 @@ class Lines(Iterator["str | DataError"]):
 
     def blocks(self) -> Iterator[bytes]:
         """The file's bytes after decompression, some at a time, for a reader that finds the lines itself."""
-        while raw := self._readline(BLOCK_BYTES):
+        while raw := self._take(lambda: self._stream.read1(BLOCK_BYTES)):
             yield raw
 
     def _readline(self, limit: int) -> bytes:
-        raw = self._safely(lambda: self._stream.readline(limit))
+        return self._take(lambda: self._stream.readline(limit))
+
+    def _take(self, read: Callable[[], bytes]) -> bytes:
+        raw = self._safely(read)
         self._read += len(raw)
         if self._read > self._max_bytes:
             raise DataError(
                 "the file is too large",
                 where=self.path,
                 expected=f"<= {self._max_bytes:,} bytes after decompression",
-                mend="split it",
+                mend="split it, or raise max_bytes",
             )
         return raw
 
@@ -99,10 +131,11 @@ class Lines(Iterator["str | DataError"]):
         except Exception as error:  # each decompressor has errors of its own
             raise DataError("the file is broken and cannot be read to its end", where=self.path, got=error) from None
 
-    def _decode(self, raw: bytes) -> str | DataError:
+    def decode(self, raw: bytes) -> str | DataError:
+        """The bytes of line `number` as text without its end, or what is wrong with them."""
         if raw.endswith(b"\n"):
             raw = raw[:-1].removesuffix(b"\r")
-        if self.number == 1:
+        if self.number == 1 and self.first == 0:
             raw = raw.removeprefix(b"\xef\xbb\xbf")
         try:
             return raw.decode("utf-8")
@@ -113,14 +146,18 @@ class Lines(Iterator["str | DataError"]):
                 mend=NOT_UTF8,
             )
 
-    def bad(self, what: str, expected: object = None, got: object = None, mend: str | None = None) -> DataError:
-        """An error about the last line given."""
-        return DataError(what, where=f"{self.path}:{self.number}", expected=expected, got=got, mend=mend)
+    def bad(
+        self, what: str, expected: object = None, got: object = None, mend: str | None = None, number: int | None = None
+    ) -> DataError:
+        """An error about the last line given, or about line `number`."""
+        before = _line_ends(self.path, self.first) if self.first else 0
+        where = f"{self.path}:{before + (self.number if number is None else number)}"
+        return DataError(what, where=where, expected=expected, got=got, mend=mend)
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the bytes of the file as it lies on disk; call it after the last line."""
-        return self._digest.hexdigest()
+        """The SHA-256 of the bytes read of the file as it lies on disk: of all of it after the last line."""
+        return self._hashed.digest.hexdigest()
 
 
 def read_lines(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[str]:
@@ -137,11 +174,23 @@ def shorten(text: str, width: int = 80) -> str:
     return repr(text if len(text) <= width else text[: width - 3] + "...")
 
 
-def _open(path: Path) -> BinaryIO:
+def _line_ends(path: Path, size: int) -> int:
+    """How many lines end in the first `size` bytes; asked only where something in a later line is wrong."""
+    count = 0
+    with path.open("rb") as file:
+        while size > 0 and (block := file.read(min(size, 2**20))):
+            count, size = count + block.count(b"\n"), size - len(block)
+    return count
+
+
+def _open(path: Path, start: int) -> BinaryIO:
     if path == STDIN:
         return open(0, "rb", closefd=False)
     try:
-        return path.open("rb")
+        file = path.open("rb")
+        if start:  # a pipe can be opened, but knows no places
+            file.seek(start)
+        return file
     except FileNotFoundError:
         near = difflib.get_close_matches(path.name, _names(path.parent), n=3)
         mend = f"did you mean {' or '.join(near)}?" if near else None
@@ -175,17 +224,18 @@ def _decompressed(path: Path, raw: io.BufferedReader[Any]) -> io.BufferedReader[
 
 
 class _Hashed(io.RawIOBase):
-    """Bytes passing through, each read at once (a pipe's line is not held back) and added to a digest."""
+    """Bytes passing through, each read at once (a pipe's line is not held back), counted and added to a digest."""
 
-    def __init__(self, stream: Any, digest: Any) -> None:
-        self._stream, self._digest = stream, digest
+    def __init__(self, stream: Any) -> None:
+        self._stream, self.digest, self.count = stream, hashlib.sha256(), 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         count: int = self._stream.readinto1(buffer)
-        self._digest.update(memoryview(buffer)[:count])
+        self.digest.update(memoryview(buffer)[:count])
+        self.count += count
         return count
 
     def close(self) -> None:

@@ -53,7 +53,7 @@ def beam_search(
     state: DecodeState,
     first: Tensor,
     *,
-    eos_id: int,
+    ends: Sequence[int],
     limits: Tensor,
     beam: int = 4,
     n_best: int = 1,
@@ -65,8 +65,9 @@ def beam_search(
 
     Args:
         model: in eval mode.
-        state: from `start`, nothing decoded yet, with a capacity of at least max(limits).
-        first: (N,) the token each row begins with.
+        state: from `start`, nothing decoded yet, with a capacity of at least max(limits) + k - 1.
+        first: (N, k) the tokens each row begins with; they are no part of the output, nor of its score.
+        ends: token ids that end an output. Of several the likeliest is its end.
         limits: (N,) the most tokens each may have, </s> included; at least 1.
         beam: hypotheses kept.  n_best: how many to return, at most `beam`.
         alpha: 0 compares plain log-probabilities and so favours short outputs, 1 compares means.
@@ -75,17 +76,21 @@ def beam_search(
             each its `Constraint.least` tokens.
     """
     search = _Search(
-        limits, beam=beam, keep=min(n_best, beam), eos_id=eos_id, alpha=alpha, constraints=constraints
+        limits, beam=beam, keep=min(n_best, beam), eos_id=ends[0], alpha=alpha, constraints=constraints
     )  # fmt: skip
-    tokens = first.repeat_interleave(search.width)  # (N * W,)
+    tokens = first.repeat_interleave(search.width, 0)  # (N * W, k)
     while True:
-        hidden = model.transformer.decode(tokens[:, None], state)[:, -1]  # (N * W, D)
+        hidden = model.transformer.decode(tokens, state)[:, -1]  # (N * W, D)
         logits = model.logits(hidden)
         # Cast first: on a CPU, log_softmax of bfloat16 into float32 takes three times as long as the two by themselves.
         log_p = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
         log_p = log_p.view(search.n, search.width, -1)  # (N, W, V)
         if banned:
             log_p[..., list(banned)] = -torch.inf
+        if len(ends) > 1:
+            likeliest = log_p[..., list(ends)].amax(-1)
+            log_p[..., list(ends)] = -torch.inf
+            log_p[..., ends[0]] = likeliest
         rows, tokens = search.advance(log_p)
         going = search.leave()
         if not len(going):
@@ -95,7 +100,7 @@ def beam_search(
             state.reorder(rows.flatten(), going)
         elif search.width > 1:
             state.reorder(rows.flatten())
-        tokens = tokens.flatten()
+        tokens = tokens.flatten()[:, None]
 
 
 class _Search:

@@ -1,10 +1,11 @@
 """The model folder: everything a model is, in files that other tools can read (interfaces.md, section 1).
 
     config.json  model.safetensors  tokenizer.json  tokenizer_config.json  generation_config.json  README.md
-    recipe.toml  run.jsonl  MANIFEST.sha256
+    target/ (a second vocabulary)  recipe.toml  run.jsonl  MANIFEST.sha256
 
-What is unusual: a run folder is a model too. `load_model` takes its best checkpoint, else its latest; and nothing is
-allocated before the configuration, the tokenizer and the weights have been found to fit one another.
+What is unusual: a run folder is a model too, and so is a Hugging Face folder (`foreign.py`). `load_model` takes a run's
+best checkpoint, else its latest; and nothing is allocated before the configuration, the vocabulary and the headers of
+the weights have been found to fit one another.
 What it does not know: what a task does with the model; a task's own facts (languages, labels) lie in `about`.
 """
 
@@ -16,18 +17,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from regard.config import build, to_tree
 from regard.errors import CheckpointError, ConfigError
-from regard.hub.atomic import inside, read_pointer, recover_folder, verify_manifest
+from regard.hub.atomic import inside, read_pointer, reading, recover_folder, verify_manifest
+from regard.hub.description import Description, of_file, read_model
+from regard.hub.foreign import CODE, conventions, describe_foreign, family_of
+from regard.hub.instead import what_is_there_instead
 from regard.hub.layout import parse_json
-from regard.hub.weights import load_strict, read_model_weights, state_tensors, write_weights
-from regard.model import Model, TransformerConfig, make_language_model
+from regard.hub.weights import WEIGHTS, find_weights, state_tensors, write_weights
+from regard.model import HEADS, Model, TransformerConfig, head_name
 from regard.text import Tokenizer
+from regard.text.foreign import open_tokenizers
 
 FORMAT = 1
 """Of config.json; a folder with a higher number was written by a later regard."""
+TARGET = "target"
+"""The folder within of a second vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -37,25 +42,40 @@ class ModelFolder:
     path: Path
     model: Model
     tokenizer: Tokenizer
+    """Of what the model reads."""
+    target_tokenizer: Tokenizer
+    """Of what it says: the same one, unless there are two vocabularies."""
     about: dict[str, Any]
     """The task's facts: {"task": "translation", "languages": [..], ...}, and the run's ("training")."""
+    notes: tuple[str, ...] = ()
+    """Sentences on what another family's folder has and the model has not."""
 
 
 def write_model(
-    folder: Path, model: Model, tokenizer: Tokenizer, about: Mapping[str, Any], texts: Mapping[str, str] | None = None
+    folder: Path,
+    model: Model,
+    tokenizer: Tokenizer,
+    about: Mapping[str, Any],
+    texts: Mapping[str, str] | None = None,
+    *,
+    target_tokenizer: Tokenizer | None = None,
 ) -> None:
     """Fill an empty folder; give this to `commit_folder`, which makes it whole or nothing.
 
     Args:
         about: JSON-friendly facts for config.json; "task" is one of them.
         texts: further files by name, e.g. recipe.toml, README.md.
+        target_tokenizer: of what the model says, where it is another one.
     """
-    config = {"model_type": "regard", "format": FORMAT, **about, "transformer": to_tree(model.config)}
-    generation = {"bos_token_id": tokenizer.bos_id, "eos_token_id": tokenizer.eos_id, "pad_token_id": tokenizer.pad_id}
-    write_weights(folder / "model.safetensors", state_tensors(model), metadata={"format": "pt"})
+    kind = {"model_type": "regard", "format": FORMAT, "head": head_name(model)}
+    said = target_tokenizer or tokenizer
+    write_weights(folder / WEIGHTS, state_tensors(model))
     tokenizer.save(folder)
-    _write_json(folder / "config.json", config)
-    _write_json(folder / "generation_config.json", generation)
+    if said is not tokenizer:
+        (folder / TARGET).mkdir()
+        said.save(folder / TARGET)
+    _write_json(folder / "config.json", {**kind, **about, "transformer": to_tree(model.config)})
+    _write_json(folder / "generation_config.json", _generation(said, about.get("conventions")))
     for name, text in (texts or {}).items():
         (folder / name).write_text(text, encoding="utf-8")
 
@@ -69,32 +89,42 @@ def load_model(path: Path | str, *, allow_nonfinite: bool = False) -> ModelFolde
     folder = find_model(Path(path))
     recover_folder(folder)
     verify_manifest(folder)
+    described = describe_model(folder)
+    source, target = open_tokenizers(folder) if described.family else _own_tokenizers(folder)
+    _refuse_ids_beyond(source, described.config.vocab_size, folder)
+    _refuse_ids_beyond(target, described.config.target_vocab_size, folder)
+    about = described.about
+    if described.family:
+        about = {**about, "conventions": conventions(described, source, target)}
+    model = read_model(described, allow_nonfinite=allow_nonfinite)
+    return ModelFolder(folder, model, source, target, about, described.notes)
+
+
+def describe_model(path: Path) -> Description:
+    """What `load_model` would open, without its vocabulary, and from the headers of its weights alone.
+
+    Raises:
+        CheckpointError: as `load_model`, but for what only the whole files show: sums, values, shapes.
+    """
+    folder = find_model(path)
+    recover_folder(folder)
+    values = _values(folder)
+    if values.get("model_type") != "regard":
+        return describe_foreign(folder, values)
     about = read_config(folder)
-    config = read_transformer_config(about, folder)
-    tokenizer = Tokenizer.load(folder)
-    if tokenizer.vocab_size > config.vocab_size:
-        raise CheckpointError(
-            "the tokenizer has ids that the model has no vector for",
-            where=folder,
-            expected=f"at most {config.vocab_size} ids (vocab_size in config.json)",
-            got=f"{tokenizer.vocab_size} (tokenizer.json)",
-            mend="put back the tokenizer.json that was saved with this model",
-        )
-    tensors = read_model_weights(folder, allow_nonfinite=allow_nonfinite)
-    with torch.device("meta"):
-        model = make_language_model(config)
-    load_strict(model, tensors, folder)  # on the meta device this only compares
-    model.to_empty(device="cpu")
-    load_strict(model, tensors, folder)
-    facts = {key: value for key, value in about.items() if key not in ("model_type", "format", "transformer")}
-    return ModelFolder(folder, model.eval(), tokenizer, facts)
+    if (head := about.get("head", "language-model")) not in HEADS:
+        raise CheckpointError("a head that this regard does not know", where=folder / "config.json",
+                              expected=", ".join(HEADS), got=repr(head)[:80])  # fmt: skip
+    facts = {key: value for key, value in about.items() if key not in ("model_type", "format", "head", "transformer")}
+    return Description(path=folder, config=read_transformer_config(about, folder), head=head, about=facts,
+                       weights=find_weights(folder))  # fmt: skip
 
 
 def find_model(path: Path) -> Path:
     """The folder with config.json: `path` itself, or the checkpoint that a run's `best` or `latest` names."""
     if not path.is_dir():
         got = "nothing there" if not path.exists() else "a file"
-        mend = "give the folder that `regard train ... --out DIR` wrote"
+        mend = "give the folder that `regard train ... --out DIR` wrote, or a Hugging Face folder"
         raise CheckpointError("there is no model folder", where=path, got=got, mend=mend)
     try:
         if (path / "config.json").is_file():
@@ -103,32 +133,30 @@ def find_model(path: Path) -> Path:
             name = read_pointer(path / pointer)
             if name is not None:
                 return inside(path, f"checkpoints/{name}")
+        got, mend = what_is_there_instead(path, path / WEIGHTS)
     except PermissionError as error:
         raise CheckpointError("the folder cannot be read", where=path, got=error.strerror) from None
-    raise CheckpointError(
-        "this folder holds no model",
-        where=path,
-        expected="config.json, or a run's `best` or `latest`",
-        got=", ".join(sorted(p.name for p in path.iterdir())[:8]) or "an empty folder",
-        mend="if the run in it was stopped before its first checkpoint, start it again with --resume",
-    )
+    if (path / "recipe.toml").exists():
+        mend = "if the run in it was stopped before its first checkpoint, start it again with --resume"
+    expected = "config.json, or a run's `best` or `latest`"
+    raise CheckpointError("this folder holds no model", where=path, expected=expected, got=got, mend=mend)
 
 
 def read_config(folder: Path) -> dict[str, Any]:
     """config.json of one of our folders. Code that a config asks to run (`auto_map`, `_target_`) is never run."""
-    path = inside(folder, "config.json")
-    about = parse_json(path.read_bytes(), path)
+    path, about = folder / "config.json", _values(folder)
     if about.get("model_type") != "regard":
+        family = family_of(about.get("model_type"))
         raise CheckpointError(
             "this is not a folder that regard wrote", where=path, expected='"model_type": "regard"',
-            got=json.dumps(about.get("model_type")),
+            got=json.dumps(about.get("model_type")), mend=f"regard import {folder} OUT" if family else None,
         )  # fmt: skip
     if not isinstance(about.get("format"), int) or about["format"] > FORMAT:
         raise CheckpointError(
             "this folder is of a later format", where=path, expected=f"format {FORMAT}", got=about.get("format"),
             mend="pip install --upgrade regard",
         )  # fmt: skip
-    for key in ("auto_map", "_target_", "trust_remote_code"):
+    for key in CODE:
         if key in about:
             raise CheckpointError("the configuration asks to run code, which regard never does", where=path, got=key)
     return about
@@ -136,12 +164,43 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 def read_transformer_config(about: Mapping[str, Any], folder: Path) -> TransformerConfig:
     """The model's configuration in config.json; raises CheckpointError naming what is wrong with it."""
+    path = folder / "config.json"
     try:
-        return build(TransformerConfig, about.get("transformer") or {}, where=str(folder / "config.json"))
+        return build(TransformerConfig, about.get("transformer") or {}, where=str(path))
     except ConfigError as error:
+        raise of_file(error, path) from None
+
+
+def _values(folder: Path) -> dict[str, Any]:
+    path = inside(folder, "config.json")
+    with reading(path):
+        return parse_json(path.read_bytes(), path)
+
+
+def _own_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
+    tokenizer = Tokenizer.load(folder)
+    other = folder / TARGET
+    return tokenizer, Tokenizer.load(other) if other.is_dir() else tokenizer
+
+
+def _refuse_ids_beyond(tokenizer: Tokenizer, size: int, folder: Path) -> None:
+    if tokenizer.vocab_size > size:
         raise CheckpointError(
-            error.what, where=error.where, expected=error.expected, got=error.got, mend=error.mend
-        ) from None
+            "the tokenizer has ids that the model has no vector for",
+            where=folder,
+            expected=f"at most {size} ids (vocab_size in config.json)",
+            got=f"{tokenizer.vocab_size} (tokenizer.json)",
+            mend="put back the tokenizer.json that was saved with this model",
+        )
+
+
+def _generation(tokenizer: Tokenizer, conventions: Mapping[str, Any] | None) -> dict[str, Any]:
+    """generation_config.json, for other tools; ours read `about`."""
+    ids: dict[str, Any] = {f"{role}_token_id": tokenizer.role(role) for role in ("bos", "eos", "pad")}
+    if conventions:
+        ids |= {"decoder_start_token_id": conventions["start"], "eos_token_id": conventions["ends"]}
+        ids["forced_bos_token_id"] = next(iter(conventions["forced"]), None)
+    return {name: value for name, value in ids.items() if value not in (None, [])}
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:

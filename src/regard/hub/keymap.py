@@ -76,6 +76,11 @@ class Row:
         """Ours, one or more."""
         return (self.ours,) if isinstance(self.ours, str) else self.ours
 
+    @property
+    def leaves(self) -> str:
+        """What follows either name, as a regular expression: nothing where ours is a tensor's own."""
+        return "" if self.names[0].endswith((".weight", ".bias")) else r"\.weight|\.bias"
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -99,8 +104,11 @@ class Family:
         base: what their tensors' names begin with, and in some files do not ("transformer.").
         heads: tensors whose names never begin with `base`, as regular expressions ("lm_head").
         buffers: tensors that hold nothing learned, as regular expressions.
-        unused: learned tensors that the model does not need, as regular expressions; leaving them out is reported.
-        copies: (a tensor's name, that of the one it repeats when embeddings are tied).
+        unused: learned tensors that a model without a row for them does not need, as regular expressions; leaving
+            them out is reported.
+        computed: of the buffers, those that other tools miss in a file that lacks them; from our configuration.
+        old_endings: (how old files end a tensor's name, how it ends today).
+        copies: (a tensor's name, that of the one it repeats where no row, or a tied head, gives it a place of its own).
     """
 
     name: str
@@ -111,11 +119,16 @@ class Family:
     base: str = ""
     heads: tuple[str, ...] = ()
     buffers: tuple[str, ...] = ()
+    computed: Callable[[TransformerConfig], Mapping[str, Tensor]] | None = None
     unused: tuple[str, ...] = ()
     copies: tuple[tuple[str, str], ...] = ()
+    old_endings: tuple[tuple[str, str], ...] = ()
 
     def full_name(self, name: str) -> str:
-        """A tensor's name with the base prefix, which a file of the bare model leaves out."""
+        """A tensor's name as it ends today, with the base prefix, which a file of the bare model leaves out."""
+        for old, new in self.old_endings:
+            if name.endswith(old):
+                name = name.removesuffix(old) + new
         if name.startswith(self.base) or any(re.match(head, name) for head in self.heads):
             return name
         return self.base + name
@@ -132,7 +145,7 @@ class Place:
 def place(rows: Sequence[Row], name: str) -> Place | None:
     """Where their tensor `name` goes, by the first row that fits; None: no row knows it."""
     for row in rows:
-        if (found := _pattern(row.theirs).fullmatch(name)) is not None:
+        if (found := _pattern(row.theirs, row.leaves).fullmatch(name)) is not None:
             layer, leaf = found.groupdict().get("i") or "", found["leaf"]
             return Place(tuple(_ours(part, layer) + leaf for part in row.names), row.layout)
     return None
@@ -145,7 +158,7 @@ def to_theirs(
     theirs: dict[str, Tensor] = {}
     used: set[str] = set()
     for row in rows:
-        first = _pattern(_ours(row.names[0], "{i}"))
+        first = _pattern(_ours(row.names[0], "{i}"), row.leaves)
         for name in tensors:
             if name in used or (found := first.fullmatch(name)) is None:
                 continue
@@ -167,6 +180,5 @@ def _ours(name: str, layer: str) -> str:
     return full.replace("{i}", layer)
 
 
-def _pattern(template: str) -> re.Pattern[str]:
-    leaf = "" if template.endswith((".weight", ".bias")) else r"\.weight|\.bias"
-    return re.compile(re.escape(template).replace(r"\{i\}", r"(?P<i>\d+)") + f"(?P<leaf>{leaf})")
+def _pattern(template: str, leaves: str) -> re.Pattern[str]:
+    return re.compile(re.escape(template).replace(r"\{i\}", r"(?P<i>\d+)") + f"(?P<leaf>{leaves})")

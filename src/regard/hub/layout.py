@@ -12,8 +12,10 @@ What it does not know: the values of the tensors, and what they are for.
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +43,28 @@ _IMPOSTERS = (  # first bytes in lower case, what it is, how to mend it (a conve
 )
 
 
-def check_layout(path: Path) -> None:
-    """Refuse a safetensors file whose header does not account for every byte, reading the header alone.
+@dataclass(frozen=True)
+class Stored:
+    """A tensor in a file: all that is known of it before its values are read."""
+
+    path: Path
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    begin: int
+    """Of its bytes, counted from the beginning of the file."""
+
+    def numel(self) -> int:
+        """How many numbers it holds."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes they take in the file."""
+        return self.numel() * self.dtype.itemsize
+
+
+def read_layout(path: Path) -> dict[str, Stored]:
+    """What is in a safetensors file, name -> where it lies, from the header alone, which accounts for every byte.
 
     Raises:
         CheckpointError: names the file, the tensor where there is one, and what the file really is if that can be told.
@@ -63,8 +85,12 @@ def check_layout(path: Path) -> None:
             )
         file.seek(8)
         header = parse_json(file.read(length), path)
-    header.pop("__metadata__", None)
+    _check_metadata(header.pop("__metadata__", None), path)
     _check_spans({name: _span(entry, name, path) for name, entry in header.items()}, available - length, path)
+    return {
+        name: Stored(path, _DTYPES[entry["dtype"]], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
+        for name, entry in header.items()
+    }
 
 
 def make_header(tensors: dict[str, Tensor], metadata: dict[str, str]) -> bytes:
@@ -97,7 +123,8 @@ def parse_json(data: bytes, path: Path) -> dict[str, Any]:
     try:
         parsed = json.loads(data, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:  # bad UTF-8 is a ValueError too
-        raise CheckpointError("malformed JSON", where=path, got=error, mend=COPY_AGAIN) from error
+        kind, how = _kind(data[:64])
+        raise CheckpointError("malformed JSON", where=path, got=kind or error, mend=how or COPY_AGAIN) from error
     if not isinstance(parsed, dict):
         got = type(parsed).__name__
         raise CheckpointError("malformed JSON", where=path, expected="an object", got=got, mend=COPY_AGAIN)
@@ -110,6 +137,15 @@ def conversion_command(pickled: Path, converted: Path) -> str:
     copies = f"{{k: v.contiguous().clone() for k, v in {tensors}.items()}}"
     script = f"import sys, torch, safetensors.torch as s; s.save_file({copies}, sys.argv[2])"
     return f'python -c "{script}" {shlex.quote(str(pickled))} {shlex.quote(str(converted))}'
+
+
+def _check_metadata(metadata: Any, path: Path) -> None:
+    """Refuse what the library refuses: a note that is no text."""
+    if metadata is not None and not (
+        isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values())
+    ):
+        raise CheckpointError("malformed safetensors", where=path, expected='texts in "__metadata__"',
+                              got=repr(metadata)[:200], mend=COPY_AGAIN)  # fmt: skip
 
 
 def _check_spans(spans: dict[str, tuple[int, int]], body: int, path: Path) -> None:
@@ -138,9 +174,10 @@ def _span(entry: Any, name: str, path: Path) -> tuple[int, int]:
         raise _bad_tensor(path, name, "malformed header entry", expected, repr(entry))
     size = _DTYPES[dtype].itemsize
     for n in shape:
-        size *= n
-        if max(n, size) >= 2**63:
+        size *= max(n, 1)  # strides overflow, whether the tensor is empty or not
+        if size >= 2**63:
             raise _bad_tensor(path, name, "its shape overflows", "fewer than 2^63 bytes", repr(shape))
+    size *= 0 not in shape
     begin, end = offsets
     if end - begin != size:
         expected = f"{size:,} bytes for {dtype} {shape}"
@@ -158,10 +195,14 @@ def _bad_tensor(path: Path, name: str, what: str, expected: str, got: str) -> Ch
 
 
 def _imposter(path: Path, head: bytes) -> CheckpointError:
-    got = f"a file that begins with {head[:16]!r}" if head else "an empty file"
-    mend = COPY_AGAIN
-    for magic, kind, how in _IMPOSTERS:
-        if head.lower().lstrip().startswith(magic):
-            converted = path.with_name(f"{path.stem}-converted.safetensors")
-            got, mend = kind, how or f"if it is PyTorch's: {conversion_command(path, converted)}"
+    kind, how = _kind(head)
+    got = kind or (f"a file that begins with {head[:16]!r}" if head else "an empty file")
+    converted = path.with_name(f"{path.stem}-converted.safetensors")
+    mend = how or (f"if it is PyTorch's: {conversion_command(path, converted)}" if kind else COPY_AGAIN)
     return CheckpointError("not a safetensors file", where=path, got=got, mend=mend)
+
+
+def _kind(head: bytes) -> tuple[str, str]:
+    """What a file with these first bytes is, and how to mend it; empty where it cannot be told."""
+    begins = head.lower().lstrip()
+    return next(((kind, how) for magic, kind, how in _IMPOSTERS if begins.startswith(magic)), ("", ""))

@@ -116,6 +116,7 @@ class Window:
 
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+Biases = Literal["all", "none", "qkv", "attention", "ffn"]
 
 MOST_PARAMETERS = 10**12
 """A model beyond this is a slip of the keyboard; refused before anything is allocated (4 TB in float32)."""
@@ -178,7 +179,7 @@ class TransformerConfig:
     """The sigma of the feed-forward sublayer (2.7)."""
     gated_ffn: bool = False
     """W_2 (sigma(W_g x) * (W_1 x)) in place of W_2 sigma(W_1 x) (Shazeer 2020)."""
-    bias: Literal["all", "none", "qkv", "attention", "ffn"] = "all"
+    bias: Biases = "all"
     """Which linear maps of the blocks have a constant term; qkv: W_Q, W_K, W_V alone (Qwen2)."""
     n_token_types: int = 0
     """Segments that an encoder tells apart by a trained vector (BERT); 0: none."""

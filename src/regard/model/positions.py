@@ -29,9 +29,12 @@ Bias = Callable[[slice], Tensor]
 
 
 def frequencies(width: int, theta: float, like: Tensor) -> Tensor:
-    """theta ** (-2i / width) for i = 0, 1, ..: (width / 2,), in float32, or float64 where `like` is."""
+    """theta ** (-2i / width) for i = 0, 1, ..: (width / 2,), in float32, or float64 where `like` is.
+
+    Rounded as transformers rounds it: at position 2000 the last bit of a frequency is seen in the logits.
+    """
     dtype = torch.promote_types(like.dtype, torch.float32)
-    return theta ** (-torch.arange(0, width, 2, dtype=dtype, device=like.device) / width)
+    return 1 / theta ** (torch.arange(0, width, 2, dtype=dtype, device=like.device) / width)
 
 
 class Positions(nn.Module):
@@ -63,7 +66,9 @@ class SinusoidalPositions(Positions):
 
     def embed(self, x: Tensor, pos: Tensor) -> Tensor:
         """x_t = e_t + p_t."""
-        angle = pos[..., None] * frequencies(x.size(-1), self.theta, x)  # (B|1, T, D/2)
+        # In float32 an angle of 500 is off by up to 3e-5, in one library otherwise than in the next.
+        exact = pos.float() if pos.device.type == "mps" else pos.double()  # Apple's GPUs have no float64
+        angle = exact[..., None] * frequencies(x.size(-1), self.theta, exact)  # (B|1, T, D/2)
         waves = angle.sin(), angle.cos()
         table = torch.stack(waves, -1).flatten(-2) if self.layout == "interleaved" else torch.cat(waves, -1)
         return x + table.to(x.dtype)  # (B, T, D)

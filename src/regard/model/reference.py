@@ -52,7 +52,7 @@ def scaled_speed(d: int, theta: float, scaling: Scaling) -> tuple[list[float] | 
                     for t in (scaling.fast, scaling.slow)]  # fmt: skip
             first, last = max(math.floor(ends[0]), 0), min(math.ceil(ends[1]), d - 1)
             slow = min(max((i - first) / max(last - first, 0.001), 0.0), 1.0)
-            growth = scaling.growth or 0.1 * math.log(scaling.factor) + 1
+            growth = scaling.growth or 0.1 * max(math.log(scaling.factor), 0.0) + 1
         speeds.append(slow * speed / scaling.factor + (1 - slow) * speed)
     return speeds, growth
 

@@ -26,7 +26,7 @@ def growth(scaling: Scaling) -> float:
     """What turned queries and keys are multiplied by; 1 but for yarn."""
     if not isinstance(scaling, YarnScaling):
         return 1.0
-    return 0.1 * math.log(scaling.factor) + 1 if scaling.growth is None else scaling.growth
+    return 0.1 * math.log(max(scaling.factor, 1)) + 1 if scaling.growth is None else scaling.growth
 
 
 def rescaled(speed: Tensor, theta: float, scaling: Scaling) -> Tensor:

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from regard.data import TokenBatches, deal, padded
+from regard.data.corpus import Corpus
 from regard.model import MaskedLMHead, Model
 from regard.tasks.losses import linear_cross_entropy
 from regard.text import Tokenizer
@@ -52,8 +53,9 @@ class MaskedBatch:
     def split(self, n: int) -> list[MaskedBatch]:
         """At most `n` micro-batches of contiguous rows, together this batch."""
         n = max(1, min(n, len(self.ids)))
-        parts = zip(*(t.tensor_split(n) for t in (self.ids, self.real, self.chosen, self.targets)), strict=True)
-        return [MaskedBatch(*tensors, count=int(tensors[2].sum())) for tensors in parts]
+        tensors = (self.ids, self.real, self.chosen, self.targets)
+        ids, real, chosen, targets = (tensor.tensor_split(n) for tensor in tensors)
+        return [MaskedBatch(*part, count=int(part[2].sum())) for part in zip(ids, real, chosen, targets, strict=True)]
 
 
 def hide(
@@ -162,3 +164,12 @@ class MaskedData:
         targets, _ = padded([texts[i] for i in rows], self.tokenizer.pad_id, self.multiple)
         chosen, _ = padded([[int(c) for c in where] for _, where in both], 0, self.multiple)
         return MaskedBatch(ids, real, chosen.bool(), targets, count=int(chosen.sum()))
+
+
+def pieces(corpus: Corpus, most: int, tokenizer: Tokenizer) -> list[list[int]]:
+    """Each document in pieces of at most so many tokens, with what the vocabulary puts around a text."""
+    found = list[list[int]]()
+    for number in range(len(corpus)):
+        ids = corpus.document(number).tolist()
+        found += [tokenizer.wrap(ids[start : start + most])[0] for start in range(0, len(ids), most)]
+    return found

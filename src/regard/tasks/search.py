@@ -7,14 +7,16 @@ What it does not know: training, files, how results are shown.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
-from regard.data import Batch, collate
+from regard.data import Batch
 from regard.errors import ConfigError, NonFiniteError
 from regard.generate import Constraint, Hypothesis, beam_search
-from regard.model import Model
+from regard.model import DecodeState, Model
+from regard.tasks.conventions import Conventions
+from regard.tasks.groups import alike
 from regard.text import Tokenizer
 
 DECODE_TOKENS = 8_000
@@ -33,6 +35,7 @@ def search_translations(
     n_best: int = 1,
     alpha: float = 1.0,
     constraints: Sequence[Constraint] = (),
+    conventions: Conventions | None = None,
 ) -> list[list[Hypothesis]]:
     """The n best outputs of each source (ids without control tokens), in the order given.
 
@@ -40,68 +43,55 @@ def search_translations(
     constraint prescribes, within max_len.
 
     Args:
+        tokenizer: of the outputs.
         constraints: one for each source; none: no output is constrained.
+        conventions: what stands around sources and outputs; None: what does in models trained here.
 
     Raises:
-        ConfigError: what a constraint prescribes is longer than the model.
+        ConfigError: what a constraint prescribes is longer than the model, or the conventions lack a start or an end.
         NonFiniteError: the model says NaN.
     """
     kept = constraints or [FREE] * len(sources)
-    if longest := [i for i, constraint in enumerate(kept) if constraint.least >= model.config.max_len]:
+    conventions = conventions or Conventions.read({}, tokenizer)
+    most = conventions.most_said(model.config.max_len)
+    if longest := [i for i, constraint in enumerate(kept) if constraint.least >= most]:
         raise ConfigError(
             "what must be said is longer than the model writes", where=f"text {longest[0] + 1} of {len(sources)}",
-            expected=f"less than {model.config.max_len:,} tokens", got=f"{kept[longest[0]].least:,}",
+            expected=f"less than {most:,} tokens", got=f"{kept[longest[0]].least:,}",
         )  # fmt: skip
-    width = [constraint.width(beam) for constraint in kept]
-    order = sorted(range(len(sources)), key=lambda i: (width[i], len(sources[i])))
+    # An id that is no token's, as in a vocabulary padded to a round size, would be no text either.
+    banned = (*conventions.silent, *range(tokenizer.vocab_size, model.config.target_vocab_size))
     found: list[list[Hypothesis]] = [[] for _ in sources]
-    start = 0
-    while start < len(order):
-        end = start + 1
-        while (
-            end < len(order)
-            and width[order[end]] == width[order[start]]
-            and (end + 1 - start) * (len(sources[order[end]]) + 1) * width[order[end]] <= DECODE_TOKENS
-        ):
-            end += 1
-        rows = order[start:end]
-        batch = collate([sources[i] for i in rows], [[] for _ in rows], pad_id=tokenizer.pad_id,
-                        bos_id=tokenizer.bos_id, eos_id=tokenizer.eos_id).to(model.device)  # fmt: skip
-        limits = [
-            min(model.config.max_len, math.ceil(ratio * (len(sources[i]) + 1)) + 10 + kept[i].least) for i in rows
-        ]
-        ours = [kept[i] for i in rows] if constraints else []
-        for i, best in zip(rows, _search(model, tokenizer, batch, limits, beam, n_best, alpha, ours), strict=True):
+    for rows in _together([len(source) + 1 for source in sources], [constraint.width(beam) for constraint in kept]):
+        batch = conventions.batch([sources[i] for i in rows], [[] for _ in rows]).to(model.device)
+        limits = [min(most, math.ceil(ratio * (len(sources[i]) + 1)) + 10 + kept[i].least) for i in rows]
+        state = _start(model, batch, capacity=max(limits) + batch.tgt_in.size(1))
+        several = beam_search(
+            model, state, batch.tgt_in, ends=conventions.ends, limits=torch.tensor(limits, device=model.device),
+            beam=beam, n_best=n_best, alpha=alpha, banned=banned,
+            constraints=[kept[i] for i in rows] if constraints else [],
+        )  # fmt: skip
+        for i, best in zip(rows, several, strict=True):
             if not best:
                 raise NonFiniteError(
                     "the model gives no finite score to any output", where=f"text {i + 1} of {len(sources)}",
                     mend="its weights are damaged: see regard doctor MODEL",
                 )  # fmt: skip
             found[i] = best
-        start = end
     return found
 
 
+def _together(lengths: Sequence[int], widths: Sequence[int]) -> Iterator[list[int]]:
+    """The numbers of all sources in groups: of one width each, of like length, of at most DECODE_TOKENS tokens."""
+    for width in sorted(set(widths)):
+        places = [i for i, own in enumerate(widths) if own == width]
+        for group in alike([lengths[i] * width for i in places], DECODE_TOKENS):
+            yield [places[k] for k in group]
+
+
 @torch.no_grad()
-def _search(
-    model: Model,
-    tokenizer: Tokenizer,
-    batch: Batch,
-    limits: list[int],
-    beam: int,
-    n_best: int,
-    alpha: float,
-    constraints: Sequence[Constraint],
-) -> list[list[Hypothesis]]:
-    transformer = model.transformer
+def _start(model: Model, batch: Batch, *, capacity: int) -> DecodeState:
+    """A state to decode with after the sources have been read."""
     real = None if bool(batch.src_real.all()) else batch.src_real
-    memory = transformer.encode(batch.src, real=real)
-    state = transformer.start(memory, real, capacity=max(limits) + 1)
-    first = torch.full((len(limits),), tokenizer.bos_id, device=model.device)
-    # No text is written with a special token. <unk> stands for text, and </s> ends it.
-    ids = {tokenizer.token_id(token) or 0 for token in tokenizer.specials}
-    banned = tuple(sorted(ids - {tokenizer.unk_id, tokenizer.eos_id}))
-    return beam_search(
-        model, state, first, eos_id=tokenizer.eos_id, limits=torch.tensor(limits, device=model.device),
-        beam=beam, n_best=n_best, alpha=alpha, banned=banned, constraints=constraints,
-    )  # fmt: skip
+    memory = model.transformer.encode(batch.src, real=real)
+    return model.transformer.start(memory, real, capacity=capacity)

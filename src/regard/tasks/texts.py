@@ -12,10 +12,12 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from regard.generate import Hypothesis
 from regard.model import Model
 from regard.tasks.alignment import align_pairs
+from regard.tasks.conventions import Conventions
 from regard.tasks.prefix import source_prefix
 from regard.tasks.search import search_translations
 from regard.tasks.terms import MOST_TERMS, Demand, Terms, demand
@@ -86,14 +88,34 @@ class Translator:
     """A model with what turns text into its ids.
 
     Attributes:
+        tokenizer: of sources, and of outputs too where `target` is None.
         ratio: target tokens to a source token, at most (`tasks.translation.length_ratio`).
         only: the target language of a model of one direction, where it is known.
+        target: of outputs.
+        stated: what stands around sources and outputs; None: what does in models trained here.
     """
 
     model: Model
     tokenizer: Tokenizer
     ratio: float
     only: str | None = None
+    target: Tokenizer | None = None
+    stated: Conventions | None = None
+
+    @property
+    def writes(self) -> Tokenizer:
+        """The vocabulary of outputs."""
+        return self.target or self.tokenizer
+
+    @cached_property
+    def conventions(self) -> Conventions:
+        """What stands around sources and outputs."""
+        return self.stated or Conventions.read({}, self.tokenizer, self.target)
+
+    @property
+    def most_read(self) -> int:
+        """How many tokens of a source the model reads, a target language's token among them."""
+        return self.conventions.most_read(self.model.config.max_len)
 
     def translate(
         self, texts: Sequence[str], to: Sequence[str | None], prefixes: Sequence[str], request: Request
@@ -122,7 +144,7 @@ class Translator:
         """Pieces with the white space after each; none of a blank text."""
         if not text.strip():
             return []
-        most = self.model.config.max_len - 1 - lead
+        most = self.most_read - lead
 
         def cost(texts: Sequence[str]) -> list[float]:
             lengths = map(len, self.tokenizer.encode_batch(texts))
@@ -139,10 +161,10 @@ class Translator:
 
     def _part(self, text: str, lead: list[int], prefix: str, request: Request) -> _Part:
         ids = self.tokenizer.encode(text)
-        read = ids[: self.model.config.max_len - 1 - len(lead)]
+        read = ids[: self.most_read - len(lead)]
         left_out = len(ids) - len(read)
         required = request.terms.required(self.tokenizer.decode(read) if left_out else text)
-        asked = demand(self.tokenizer, required, prefix=prefix, no_repeat_ngram=request.no_repeat_ngram)
+        asked = demand(self.writes, required, prefix=prefix, no_repeat_ngram=request.no_repeat_ngram)
         return _Part(lead, read, asked, left_out)
 
     def _search(self, parts: Sequence[_Part], request: Request) -> list[list[Translation]]:
@@ -150,24 +172,24 @@ class Translator:
         constraints = [part.demand.constraint for part in parts]
         free = not request.no_repeat_ngram and not any(constraint.least for constraint in constraints)
         found = search_translations(
-            self.model, self.tokenizer, [part.lead + part.ids for part in parts], ratio=self.ratio, beam=request.beam,
-            n_best=request.n_best, constraints=[] if free else constraints,
+            self.model, self.writes, [part.lead + part.ids for part in parts], ratio=self.ratio, beam=request.beam,
+            n_best=request.n_best, constraints=[] if free else constraints, conventions=self.conventions,
         )  # fmt: skip
         flat = [(part, one) for part, best in zip(parts, found, strict=True) for one in best]
         links: Sequence[Links | None] = [None] * len(flat)
         if request.alignments:
             pairs = [(part.lead + part.ids, one.ids) for part, one in flat]
             leads = [len(part.lead) for part, _ in flat]
-            links = align_pairs(self.model, self.tokenizer, pairs, leads)
+            links = align_pairs(self.model, self.writes, pairs, leads, conventions=self.conventions)
         read = iter([self._read(part, one, link) for (part, one), link in zip(flat, links, strict=True)])
         return [[next(read) for _ in best] for best in found]
 
     def _read(self, part: _Part, found: Hypothesis, links: Links | None) -> Translation:
-        text = part.demand.written(self.tokenizer, found)
+        text = part.demand.written(self.writes, found)
         translation = Translation(text, found.score, found.logprob, left_out=part.left_out, length=found.length)
         if links is None:
             return translation
-        source, target = (tuple(self.tokenizer.tokens(ids)) for ids in (part.ids, found.ids))
+        source, target = tuple(self.tokenizer.tokens(part.ids)), tuple(self.writes.tokens(found.ids))
         return replace(translation, alignment=links, source_tokens=source, target_tokens=target)
 
 

@@ -16,9 +16,13 @@ class DataRecipe:
     """Where the examples come from."""
 
     train: tuple[str, ...]
-    """Files: two parallel texts, or one table of pairs."""
+    """Files: two parallel texts, or one table of pairs; for language models texts, or a prepared folder."""
     dev: tuple[str, ...] = ()
     """The same for development; none: a seeded tenth of train, at most 2,000 examples, is held out."""
+    unit: str = "file"
+    """What of a plain text is one document: file, paragraph, line, or the line that stands between two."""
+    field: str = "text"
+    """The column or field of the text in tables of documents."""
     columns: tuple[str, str] | None = None
     """The two columns of a table without a header, or to be taken from one with more."""
     languages: tuple[str, str] | None = None
@@ -52,7 +56,7 @@ class BatchRecipe:
     multiple: int = 1
     """Lengths are padded to a multiple of this."""
     max_len: int = 256
-    """Longer examples are left out, and counted."""
+    """Longer examples are left out, and counted; of documents, the tokens in a row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +117,7 @@ class LoopRecipe:
 class Recipe:
     """The whole of a run."""
 
-    task: Literal["translation"] = "translation"
+    task: Literal["translation", "language-model", "masked-lm"] = "translation"
     seed: int = 1
     data: DataRecipe
     init_from: str | None = None

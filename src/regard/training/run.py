@@ -158,6 +158,9 @@ class Run:
             self.log.write("dev", step=event.step, seconds=round(seconds, 3), **event.scores)
             self._warn(self.guard.look(event.scores["dev_loss"]))
             self._save(event)
+            if glimpse := self.subject.glimpse(self.model, self.data):
+                self.log.write("sample", step=event.step, text=glimpse)
+                self.reporter.say(glimpse)
         left = self._time_left() if self.loop.time_left else None
         self.reporter.event(event, progress, seconds, left)
 

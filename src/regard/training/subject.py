@@ -86,6 +86,10 @@ class Subject(Protocol):
         """What is measured once at the end on the development examples, and how: signatures by score."""
         ...
 
+    def glimpse(self, model: Model, data: Any) -> str | None:
+        """What the model says now, for people who watch it learn; None: nothing that tells much."""
+        ...
+
     def facts(self, data: Any, corpus: Any) -> dict[str, Any]:
         """What config.json says for those who use the model: languages, length ratio."""
         ...

@@ -11,13 +11,12 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import is_dataclass
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import regard
-from regard.cli.main import VERBS, how_to_wait, main
+from regard.cli.main import VERBS, how_to_wait, main, module_of
 
 # A verb written here, to end in whichever way a test needs.
 VERB = """
@@ -92,7 +91,7 @@ def test_help_starts_quickly_because_it_imports_little() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_its_module(verb: str) -> None:
-    module = import_module(f"regard.cli.{verb}")
+    module = module_of(verb)
     assert is_dataclass(module.Arguments) and callable(module.run)
 
 

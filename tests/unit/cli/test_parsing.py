@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 
 import pytest
 
-from regard.cli.main import VERBS, main
+from regard.cli.main import VERBS, main, module_of
 from regard.cli.parsing import arguments, usage
 
 WRONG = {
@@ -56,7 +55,7 @@ def test_help_is_the_same_wherever_it_is_asked_for(words: list[str], capsys: pyt
 def test_help_names_every_argument(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0
     out = capsys.readouterr().out
-    cls = import_module(f"regard.cli.{verb}").Arguments
+    cls = module_of(verb).Arguments
     assert all(line in out for line in usage(f"regard {verb}", cls))
     for argument in arguments(cls):
         assert argument.flag is None or argument.flag in out

@@ -60,8 +60,8 @@ class Toy:
 
 
 def search(toy: Toy, limits: Sequence[int], **options) -> list[list[Hypothesis]]:
-    first = torch.zeros(len(limits), dtype=torch.long)
-    return beam_search(toy, toy, first, eos_id=EOS, limits=torch.tensor(limits), **options)
+    first = torch.zeros(len(limits), 1, dtype=torch.long)
+    return beam_search(toy, toy, first, ends=[EOS], limits=torch.tensor(limits), **options)
 
 
 def plainly(

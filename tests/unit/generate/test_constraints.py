@@ -37,9 +37,9 @@ def model() -> Model:
 
 def search(model: Model, limits: list[int], constraints: list[Constraint], **options) -> list[list[Hypothesis]]:
     state = model.transformer.start(None, capacity=max(limits))
-    first = torch.ones(len(limits), dtype=torch.long)
+    first = torch.ones(len(limits), 1, dtype=torch.long)
     return beam_search(
-        model, state, first, eos_id=EOS, limits=torch.tensor(limits), constraints=constraints, **options
+        model, state, first, ends=[EOS], limits=torch.tensor(limits), constraints=constraints, **options
     )  # fmt: skip
 
 

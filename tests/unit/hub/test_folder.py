@@ -104,7 +104,7 @@ def test_config_and_weights_disagree(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"model_type": "bert"}, "not a folder that regard wrote"),
+        ({"model_type": "elephant"}, "a family of models that regard does not know"),
         ({"format": 99}, "later format"),
         ({"format": "1"}, "later format"),
         ({"auto_map": {"AutoModel": "evil.py"}}, "run code"),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.errors import CheckpointError
-from regard.hub.layout import check_layout, parse_json
+from regard.hub.layout import parse_json, read_layout
 from regard.hub.weights import read_weights, write_weights
 
 
@@ -26,7 +26,7 @@ def test_any_damage_gives_tensors_or_one_clear_error(
     until = data.draw(st.integers(where, min(len(good), where + 4)))
     path.write_bytes(good[:where] + data.draw(st.binary(max_size=6)) + good[until:])
     try:
-        check_layout(path)
+        read_layout(path)
     except CheckpointError as error:
         assert str(path) in str(error) and error.got is not None and error.mend is not None
         return
@@ -39,7 +39,7 @@ def test_any_file_gives_one_clear_error(tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.mktemp("any") / "model.safetensors"
     path.write_bytes(content)
     with pytest.raises(CheckpointError, match=r"model\.safetensors: not a safetensors file"):
-        check_layout(path)
+        read_layout(path)
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from regard.errors import CheckpointError
-from regard.hub.layout import _DTYPES
+from regard.hub.layout import _DTYPES, read_layout
 from regard.hub.weights import (
     INDEX,
     WEIGHTS,
+    equal_bytes,
+    find_weights,
     load_strict,
     read_model_weights,
     read_weights,
     state_tensors,
+    stream_weights,
     write_weights,
 )
 
@@ -120,6 +123,51 @@ def test_index_and_shards_must_agree(tmp_path: Path) -> None:
     (tmp_path / INDEX).write_text('{"weight_map": ["one.safetensors"]}')
     with pytest.raises(CheckpointError, match="not an index of shards"):
         read_model_weights(tmp_path)
+
+
+def test_where_tensors_lie_is_known_without_their_values(tmp_path: Path) -> None:
+    tensors = write_shards(tmp_path)
+    found = find_weights(tmp_path)
+    assert {name: each.path.name for name, each in found.items()} == {
+        "a": "one.safetensors", "b": "one.safetensors", "c": "two.safetensors", "d": "two.safetensors",
+    }  # fmt: skip
+    assert all(each.shape == (2,) and each.dtype == torch.float32 and each.nbytes == 8 for each in found.values())
+    content = found["d"].path.read_bytes()
+    assert content[found["d"].begin :][:8] == tensors["d"].numpy().tobytes()
+    found["d"].path.write_bytes(content[:-8] + b"\xff" * 8)  # NaN
+    assert find_weights(tmp_path) == found
+    with pytest.raises(CheckpointError, match="NaN"):
+        read_model_weights(tmp_path)
+
+
+def test_tensors_come_one_by_one_and_lent_ones_share_their_memory(tmp_path: Path) -> None:
+    tensors = {name: torch.randn(size) for name, size in {"a": 4, "b": 9, "c": 2, "d": 6}.items()}
+    write_weights(tmp_path / WEIGHTS, tensors | {"e": torch.tensor([float("nan")])})
+    stored, places, seen = read_layout(tmp_path / WEIGHTS), {}, []
+    with pytest.raises(CheckpointError, match="NaN or infinite weights in 1 of 5"):
+        for name, tensor in stream_weights(stored, tmp_path, lent={"b", "c", "d"}):
+            assert name == "e" or torch.equal(tensor, tensors[name])
+            places[name], seen = tensor.data_ptr(), [*seen, name]
+    assert seen == ["b", "d", "a", "c", "e"], "the largest first, and what is wrong is told when all have been seen"
+    assert places["b"] == places["c"] == places["d"] not in (places["a"], places["e"])
+
+
+def test_a_file_that_shrinks_under_the_reader(tmp_path: Path) -> None:
+    write_weights(tmp_path / WEIGHTS, {"a": torch.ones(4), "b": torch.ones(8)})
+    stored = read_layout(tmp_path / WEIGHTS)
+    (tmp_path / WEIGHTS).write_bytes((tmp_path / WEIGHTS).read_bytes()[:-20])
+    with pytest.raises(CheckpointError, match="became shorter"):
+        dict(stream_weights(stored, tmp_path))
+
+
+def test_equal_is_to_the_last_bit(tmp_path: Path) -> None:
+    large = torch.randn(700_000)  # more than is compared at a time
+    other = large.clone()
+    other[-1] = torch.nextafter(other[-1], torch.tensor(9.0))
+    tensors = {"a": large, "b": large.clone(), "c": other, "d": large.view(7, -1).clone(), "e": large.half()}
+    write_weights(tmp_path / WEIGHTS, tensors)
+    stored = read_layout(tmp_path / WEIGHTS)
+    assert [name for name in stored if equal_bytes(stored["a"], stored[name])] == ["a", "b"]
 
 
 def test_a_tied_tensor_is_saved_once_and_stays_tied(tmp_path: Path) -> None:

@@ -185,10 +185,32 @@ def test_config_of_another_library(tmp_path: Path) -> None:
     config = json.loads(path.read_text())
     path.write_text(json.dumps({**config, "eos_token": {"content": "<2de>", "lstrip": False}}))
     assert Tokenizer.load(tmp_path).eos_id == 5
-    for broken in ({**config, "eos_token": "<gone>"}, {**config, "eos_token": None}, {}, []):
+    for broken in ({**config, "eos_token": "<gone>"}, {**config, "eos_token": {}}, []):
         path.write_text(json.dumps(broken))
         with pytest.raises(CheckpointError, match=r"eos|object"):
             Tokenizer.load(tmp_path)
+
+
+def test_a_vocabulary_may_lack_control_tokens(tmp_path: Path) -> None:
+    TOKENIZERS["bpe"].save(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({"mask_token": config["mask_token"], "bos_token": None}))
+    tokenizer = Tokenizer.load(tmp_path)
+    assert (tokenizer.mask_id, tokenizer.unk_id, tokenizer.role("pad"), tokenizer.pad_id) == (4, None, None, 0)
+    for role in ("bos", "eos"):
+        with pytest.raises(ConfigError, match=rf"(?s){role}.*mask <mask>"):
+            getattr(tokenizer, f"{role}_id")
+    tokenizer.save(tmp_path)
+    assert Tokenizer.load(tmp_path).roles == {"mask": 4}
+
+
+@each_kind
+def test_nothing_is_put_around_a_text_here(kind: Kind) -> None:
+    tokenizer = TOKENIZERS[kind]
+    assert tokenizer.wrap([7, 8]) == ([7, 8], [0, 0])
+    assert tokenizer.wrap([7, 8], [9]) == ([7, 8, 9], [0, 0, 0])
+    assert tokenizer.wrap([]) == ([], [])
 
 
 def test_multi30k(data_dir) -> None:

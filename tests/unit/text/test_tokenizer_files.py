@@ -11,7 +11,7 @@ import pytest
 
 from regard.errors import CheckpointError
 from regard.text import Tokenizer
-from regard.text.tokenizer import LARGEST_FILE
+from regard.text.backend import LARGEST_FILE
 
 BROKEN = {
     "empty": "",
@@ -51,7 +51,10 @@ def _refused(folder: Path, name: str) -> str:
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
 def test_a_broken_file(folder: Path, text: str, name: str) -> None:
     (folder / name).write_text(text)
-    _refused(folder, name)
+    if (name, text) == ("tokenizer_config.json", "{}"):  # a vocabulary may lack every control token
+        assert Tokenizer.load(folder).roles == {}
+    else:
+        _refused(folder, name)
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Any
 
@@ -53,12 +54,14 @@ def write(config: TransformerConfig, head: str) -> dict[str, Any]:
     """Ours to theirs."""
     refuse_others(
         config, head, heads=("language-model",), n_encoder_layers=0, n_kv_heads=(None, config.n_heads),
-        d_head=(None, config.d_model // config.n_heads), positions=Learned(), window=None, norm="layer",
+        d_head=(None, config.d_model / config.n_heads), positions=Learned(), window=None, norm="layer",
         norm_order="pre", gated_ffn=False, bias="all", embed_scale=1.0, embed_norm=False, head_bias=False,
         logit_scale=1.0, qk_norm=False,
     )  # fmt: skip
-    if config.attn_scale not in (None, 1.0, config.head_width**-0.5):
-        raise ConfigError("GPT-2 has no such axis value", where="attn_scale", got=config.attn_scale)
+    usual = math.isclose(config.scale, config.head_width**-0.5)
+    if not (usual or math.isclose(config.scale, 1.0)):
+        raise ConfigError("the family has no counterpart of this axis value", where="attn_scale",
+                          expected="1 / sqrt(d_head) or 1", got=config.attn_scale)  # fmt: skip
     return {
         "architectures": ["GPT2LMHeadModel"],
         "vocab_size": config.vocab_size,
@@ -67,7 +70,7 @@ def write(config: TransformerConfig, head: str) -> dict[str, Any]:
         "n_inner": config.d_ff,
         "n_layer": config.n_decoder_layers,
         "n_positions": config.max_len,
-        "scale_attn_weights": config.attn_scale != 1.0 or config.head_width == 1,
+        "scale_attn_weights": usual,
         "layer_norm_epsilon": config.norm_eps,
         "activation_function": activation_name(config.activation),
         "tie_word_embeddings": config.tie_embeddings,

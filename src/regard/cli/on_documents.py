@@ -1,0 +1,90 @@
+"""Scoring on texts, for `regard evaluate`: language models by what they foretell, masked ones by what they guess.
+
+What is unusual: the same numbers whatever the batches, and bits a byte that compare models of different vocabularies.
+What it does not know: flags, and how results are shown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from regard.cli.evaluate import Arguments
+    from regard.data.corpus import Corpus
+    from regard.loaded import Loaded
+    from regard.tasks.language_modeling import Reading
+
+Metrics = dict[str, dict[str, Any]]
+
+
+def evaluate_documents(model: Loaded, args: Arguments) -> tuple[int, Metrics, dict[str, Any]]:
+    """(how many documents, the metrics, what else there is to report) of the documents that were named."""
+    corpus = _corpus(model, args.data, args.unit, args.field)
+    most = model.model.config.max_len
+    length = args.context or most
+    if length < 1 or (args.context and args.context > most and _ends_at(model)):
+        raise ConfigError("the model has no such context", where="--context", expected=f"1 to {most:,} tokens",
+                          got=args.context)  # fmt: skip
+    if model.task == "masked-lm":
+        return len(corpus), _guessed(model, corpus, length), {"context": length}
+    from regard.tasks.language_modeling import read_corpus
+
+    ids = {"bos_id": model.beginning, "eos_id": model.conventions.end, "pad_id": model.tokenizer.pad_id}
+    read = read_corpus(model.model, corpus, length=length, **ids)
+    metrics: Metrics = {
+        "loss": {"score": read.loss}, "perplexity": {"score": read.perplexity},
+        "bits_per_byte": {"score": read.bits_per_byte},
+    }  # fmt: skip
+    more: dict[str, Any] = {"context": length, "tokens": read.predictions, "bytes": read.n_bytes}
+    return len(corpus), metrics, more | ({"by_position": by_position(read)} if args.by_position else {})
+
+
+def by_position(read: Reading) -> list[dict[str, float]]:
+    """Loss at places of a window, in stretches that double: after 0, 1, 2-3, 4-7, .. tokens."""
+    rows, start = list[dict[str, float]](), 0
+    while start < len(read.by_position):
+        stop = max(1, 2 * start)
+        nats, count = read.by_position[start:stop].sum(0)
+        if count:
+            rows.append({"from": start, "to": min(stop, len(read.by_position)) - 1, "loss": nats / count,
+                         "predictions": int(count)})  # fmt: skip
+        start = stop
+    return rows
+
+
+def _ends_at(model: Loaded) -> bool:
+    """Whether the model's positions end at max_len."""
+    from regard.generate import context
+
+    return context(model.model.config) is not None
+
+
+def _corpus(model: Loaded, files: Sequence[Path], unit: str, field: str) -> Corpus:
+    from regard.data.documents import read_documents
+    from regard.data.encoding import encode_documents
+    from regard.data.shards import is_prepared, open_shards
+
+    if not files:
+        raise DataError("no data is given", where="FILES", expected="texts, or a prepared folder")
+    if len(files) == 1 and is_prepared(files[0]):
+        return open_shards(files[0], model.tokenizer)
+    return encode_documents(read_documents(files, unit=unit, field=field), model.tokenizer)
+
+
+def _guessed(model: Loaded, corpus: Corpus, length: int) -> Metrics:
+    from regard.tasks.masked_lm import MaskedData, pieces
+
+    size = model.model.config.vocab_size
+    texts = pieces(corpus, length - len(model.tokenizer.wrap([])[0]), model.tokenizer)
+    data = MaskedData(model.tokenizer, texts, texts, vocab_size=size, tokens_per_batch=max(8_192, length), seed=0,
+                      multiple=1, max_len=length)  # fmt: skip
+    found = data.evaluate(model.model)
+    return {
+        "loss": {"score": found["dev_loss"]}, "perplexity": {"score": math.exp(found["dev_loss"])},
+        "accuracy": {"score": found["dev_accuracy"]},
+    }  # fmt: skip

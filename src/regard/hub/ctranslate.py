@@ -1,0 +1,104 @@
+"""A model for CTranslate2, by its own converter, from the folder that `export` writes for `transformers`.
+
+What is unusual: what the converter takes from a family's usual model, and not from this one, is set right in what it
+wrote: the token that a decoder starts with, and the epsilon of the norms. And a translator of Marian's axes that starts
+with a token of its own is converted as BART is, for the converter's Marian throws its last token away.
+What it does not know: whether the result computes the same. That is measured by `regard.tasks.parity`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from regard.errors import ConfigError
+from regard.hub.export import Ids, write_card
+from regard.hub.folder import ModelFolder
+from regard.model import Relative, Sinusoidal, TransformerConfig
+
+KEPT = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
+"""Files of the other folder that this one has too."""
+
+
+@contextmanager
+def transformers_quietly() -> Iterator[Any]:
+    """The library, within: without its bars, and without what it finds worth saying of a folder that it opens."""
+    library = import_module("transformers")
+    shown, level = library.logging.is_progress_bar_enabled(), library.logging.get_verbosity()
+    library.logging.disable_progress_bar()
+    library.logging.set_verbosity_error()
+    try:
+        yield library
+    finally:
+        library.logging.set_verbosity(level)
+        if shown:
+            library.logging.enable_progress_bar()
+
+
+def write_ctranslate2(folder: Path, source: Path, found: ModelFolder, ids: Ids, quantization: str | None) -> None:
+    """Fill an existing folder, whose files are lost.
+
+    Args:
+        source: what `write_hugging_face` wrote of the same model.
+        quantization: as CTranslate2 names it; None: the weights stay what they are.
+
+    Raises:
+        ConfigError: CTranslate2 has no such model; the message is its own.
+    """
+    config, tokenizer = found.model.config, found.tokenizer
+    if config.decoder_vocab_size is not None:
+        raise ConfigError("CTranslate2's converter knows no model with two vocabularies", where="decoder_vocab_size",
+                          got=config.decoder_vocab_size, mend="export --to hf")  # fmt: skip
+    converters = import_module("ctranslate2.converters.transformers")
+    start = None if ids.start == tokenizer.role("pad") else ids.start  # with a pad, the converter knows what is meant
+    try:
+        with transformers_quietly() as transformers:
+            if start is not None and config.norm_order == "post" and isinstance(config.positions, Sinusoidal):
+                spec = _as_bart(converters, transformers, source)
+                spec.validate()
+                spec.optimize(quantization=quantization)
+                spec.save(str(folder))
+            else:
+                converter = converters.TransformersConverter(str(source))
+                _tell(converter, config)
+                converter.convert(str(folder), quantization=quantization, force=True)
+    except (ValueError, NotImplementedError, RuntimeError, KeyError, AttributeError) as error:
+        raise ConfigError("CTranslate2's converter does not take this model", where=found.path,
+                          got=f"{type(error).__name__}: {error}", mend="export --to hf") from error  # fmt: skip
+    told: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    told["layer_norm_epsilon"] = config.norm_eps
+    if start is not None:
+        told["decoder_start_token"] = tokenizer.backend.id_to_token(start)
+    (folder / "config.json").write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_card(folder, found, "ctranslate2")
+    for name in KEPT:
+        if (source / name).is_file():
+            (folder / name).write_bytes((source / name).read_bytes())
+
+
+def _tell(converter: Any, ours: TransformerConfig) -> None:
+    """Let the converter find what it looks for and transformers 5 no longer says, and a token for every id."""
+    load_model, load_tokenizer = converter.load_model, converter.load_tokenizer
+
+    def model_with_fields(*args: Any, **options: Any) -> Any:
+        model = load_model(*args, **options)
+        if isinstance(ours.positions, Relative):
+            model.config.tie_word_embeddings = ours.logit_scale != 1  # read as: the last hidden state is scaled
+        return model
+
+    def tokenizer_with_all(*args: Any, **options: Any) -> Any:
+        tokenizer = load_tokenizer(*args, **options)
+        tokenizer.add_tokens([f"<no-token-{i}>" for i in range(len(tokenizer), ours.vocab_size)])
+        return tokenizer
+
+    converter.load_model, converter.load_tokenizer = model_with_fields, tokenizer_with_all
+
+
+def _as_bart(converters: Any, transformers: Any, source: Path) -> Any:
+    """CTranslate2's description of a post-norm translator, its start token among the others."""
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(source)
+    return converters.BartLoader()(model, transformers.AutoTokenizer.from_pretrained(source))
