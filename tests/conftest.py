@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -109,10 +110,17 @@ def command(
 
 
 @pytest.fixture
-def gpt2(tmp_path: Path) -> Callable[..., Path]:
+def gpt2(tmp_path: Path, write_gpt2: Callable[..., Path]) -> Callable[..., Path]:
     """`gpt2("hf", n_layer=1)` is a random GPT-2 in a Hugging Face folder, vocabulary and all; more in config.json."""
+    return partial(write_gpt2, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def write_gpt2() -> Callable[..., Path]:
+    """`write_gpt2(parent, "hf", ...)` writes what the fixture `gpt2` does, into any folder."""
 
     def write(
+        parent: Path,
         name: str = "hf",
         *,
         vocab_size: int = 320,
@@ -134,7 +142,7 @@ def gpt2(tmp_path: Path) -> Callable[..., Path]:
             for part, (rows, columns) in linear.items():
                 shapes[f"h.{i}.{part}.weight"] = (rows * n_embd, columns * n_embd)
                 shapes[f"h.{i}.{part}.bias"] = (columns * n_embd,)
-        (folder := tmp_path / name).mkdir()
+        (folder := parent / name).mkdir()
         tensors = {prefix + name: torch.randn(shape).to(dtype) for name, shape in shapes.items()}
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         ends = {"bos_token_id": 0, "eos_token_id": 0}

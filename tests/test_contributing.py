@@ -12,15 +12,20 @@ TEXT = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_the_worked_data_source_is_the_code() -> None:
-    shown, _ = python_blocks()
+    shown, *_ = python_blocks()
     assert shown in (CHECKOUT / "src/regard/data/localiser/words.py").read_text(encoding="utf-8")
+
+
+def test_the_worked_family_is_the_code() -> None:
+    *_, shown = python_blocks()
+    assert shown in (CHECKOUT / "src/regard/hub/families/neox.py").read_text(encoding="utf-8")
 
 
 def test_the_worked_data_source_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    _, used = python_blocks()
+    _, used, _ = python_blocks()
     exec(compile(used, "CONTRIBUTING.md", "exec"), {})
     assert capsys.readouterr().out.startswith("500 ")
     assert {path.name for path in tmp_path.iterdir()} == {"dev.tsv", "test.tsv"}
@@ -31,6 +36,6 @@ def python_blocks() -> list[str]:
 
 
 def test_the_rooms_it_names_are_there() -> None:
-    section = TEXT.split("## A data source, worked")[1]
+    section = TEXT.split("## A data source, worked")[1].split("\n## ")[0]
     for name in re.findall(r"`(data/\w+)`", section):
         assert (CHECKOUT / "src" / "regard" / name).is_dir(), name

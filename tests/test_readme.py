@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,12 +27,16 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def home(workplace: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(workplace: Path, tmp_path_factory: pytest.TempPathFactory, write_gpt2: Callable[..., Path]) -> Path:
     """A folder with the files that the README speaks of, and with `regard` on the path, where all shell blocks ran."""
     folder = tmp_path_factory.mktemp("readme")
     for ours, theirs in (("train", "train"), ("dev", "val"), ("test", "test")):
         for code in ("en", "de"):
             shutil.copy(workplace / f"{ours}.{code}", folder / f"{theirs}.{code}")
+    (folder / "novels").mkdir()
+    for name, lines in (("novels/one.txt", "train.en"), ("novels/two.txt", "train.de"), ("other.txt", "val.en")):
+        shutil.copy(folder / lines, folder / name)
+    write_gpt2(folder, "gpt2-folder")
     command = folder / "bin" / "regard"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m regard "$@"\n')
