@@ -17,16 +17,19 @@ from regard.ledger import Entry, Figure, Record
 CHECKOUT = Path(__file__).parents[1]
 START, END = "<!-- results: written by docs/results.py -->\n", "<!-- /results -->"
 HEADS = {
-    "README.md": ("recipe", "test set", "BLEU", "chrF", "seeds", "parameters", "minutes", "machine"),
-    "README.zh.md": ("配方", "测试集", "BLEU", "chrF", "种子数", "参数", "分钟", "机器"),
+    "README.md": ("recipe", "test set", "scores", "seeds", "parameters", "minutes", "machine"),
+    "README.zh.md": ("配方", "测试集", "分数", "种子数", "参数", "分钟", "机器"),
 }
-NAMES = {"bleu": "BLEU", "chrf": "chrF"}
+NAMES = {"bleu": "BLEU", "chrf": "chrF", "loss": "nats a token", "bits_per_byte": "bits a byte"}
+SHORT = 2
+"""Metrics of a recipe in the short table."""
 PAGE = f"""# Results
 
 Written by `python docs/results.py` from `src/regard/recipes`; a change by hand is lost, and a test notices it.
 `regard reproduce NAME` runs a recipe again and says whether its scores fall where *a rerun should give* them: in the
-95 % prediction interval over the recorded seeds, or with fewer than three of them within {ledger.TOLERANCE} points of
-their mean. Sacrebleu scores plain text against the references as they stand in the file, unless a line says otherwise.
+95 % prediction interval over the recorded seeds, or with fewer than three of them around their mean, within
+{ledger.TOLERANCES["bleu"]} points of BLEU or chrF, or {ledger.SHARE:.0%} of any other score. Sacrebleu scores text
+against the references as they stand in the file, unless a line says otherwise.
 """
 
 
@@ -48,9 +51,19 @@ def cells(name: str, test: str, record: Record) -> tuple[str, ...]:
     runs, figures = record.runs, record.figures[test]
     minutes = sorted(run.minutes for run in runs)
     took = f"{minutes[0]:.1f}" if minutes[0] == minutes[-1] else f"{minutes[0]:.1f} to {minutes[-1]:.1f}"
-    scores = (f"{figures[metric].score:.1f}" for metric in ("bleu", "chrf"))
+    scores = ", ".join(f"{label(metric)} {shown(metric, f.score)}" for metric, f in list(figures.items())[:SHORT])
     machines = dict.fromkeys(machine(run.machine) for run in runs)
-    return (f"`{name}`", test, *scores, str(len(runs)), f"{runs[0].parameters:,}", took, "; ".join(machines))
+    return (f"`{name}`", test, scores, str(len(runs)), f"{runs[0].parameters:,}", took, "; ".join(machines))
+
+
+def label(metric: str) -> str:
+    """A metric as people call it."""
+    return NAMES.get(metric, metric.replace("_", " "))
+
+
+def shown(metric: str, score: float) -> str:
+    """Points to a tenth, all else to four digits."""
+    return f"{score:.1f}" if metric in ("bleu", "chrf") else f"{score:.4g}"
 
 
 def machine(facts: dict[str, object]) -> str:
@@ -79,21 +92,21 @@ def section(name: str, entry: Entry, record: Record) -> str:
     """All that is recorded of one recipe."""
     figures = [(test, metric, figure) for test, found in record.figures.items() for metric, figure in found.items()]
     rows = [
-        (test, NAMES[metric], f"{f.score:.2f}", f"{f.low:.2f} to {f.high:.2f}", signature(f))
+        (test, label(metric), f"{f.score:.4g}", f"{f.low:.4g} to {f.high:.4g}", signature(f))
         for test, metric, f in figures
     ]
     runs = [
-        (str(run.seed), *(f"{run.scores[test][metric]:.2f}" for test, metric, _ in figures), f"{run.minutes:.1f}",
+        (str(run.seed), *(f"{run.scores[test][metric]:.4g}" for test, metric, _ in figures), f"{run.minutes:.1f}",
          f"{run.updates:,}", machine(run.machine), ", ".join(f"{k} {v}" for k, v in run.versions.items()), run.date)
         for run in record.runs
     ]  # fmt: skip
-    heads = ("seed", *(f"{test} {NAMES[metric]}" for test, metric, _ in figures))
+    heads = ("seed", *(f"{test} {label(metric)}" for test, metric, _ in figures))
     published = [
-        f"Published in this setting: {test.published[0]} BLEU on {key}, {test.published[1]}."
+        f"Published in this setting: {test.published[0]} {label(test.metrics[0])} on {key}, {test.published[1]}."
         for key, test in entry.tests.items() if test.published
     ]  # fmt: skip
     return "\n".join([
-        f"## {name}\n", f"{entry.title}. {record.runs[0].parameters:,} parameters, beam {entry.beam}.\n", *published,
+        f"## {name}\n", f"{entry.title}. {record.runs[0].parameters:,} parameters{beam(entry)}.\n", *published,
         *([""] if published else []), f"    {record.command}\n",
         table(("test set", "metric", "score", "a rerun should give", "signature"), rows),
         table((*heads, "minutes", "updates", "machine", "versions", "date"), runs),
@@ -101,9 +114,14 @@ def section(name: str, entry: Entry, record: Record) -> str:
     ])  # fmt: skip
 
 
+def beam(entry: Entry) -> str:
+    """How a translator was searched."""
+    return f", beam {entry.beam}" if any("bleu" in test.metrics for test in entry.tests.values()) else ""
+
+
 def signature(figure: Figure) -> str:
     """For a cell: bars would end it."""
-    return f"`{figure.signature}`".replace("|", "\\|")
+    return f"`{figure.signature}`".replace("|", "\\|") if figure.signature else ""
 
 
 def with_table(text: str, readme: str) -> str:

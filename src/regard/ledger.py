@@ -6,7 +6,7 @@
 
 What is unusual: a rerun is judged against an interval for ONE new run, not for the mean of the old ones. From three
 seeds on it is the 95 % prediction interval, mean +- t s sqrt(1 + 1/n) with Student's t for n - 1 degrees of freedom;
-with fewer, the spread of seeds cannot be told from them, and it is mean +- `TOLERANCE` points.
+with fewer, the spread of seeds cannot be told from them, and it is mean +- the metric's `TOLERANCES`.
 What it does not know: how to train, and how translations are made (`cli.reproduce` does both).
 """
 
@@ -27,13 +27,18 @@ from regard.errors import ConfigError
 from regard.hub.atomic import write_text_atomic
 from regard.tasks.both_ways import BothWays
 from regard.tasks.metrics import translation_metrics
+from regard.tasks.parted import PartedTable, PythonSources
 from regard.training.recipe import Recipe
 
 RECIPES = Path(__file__).parent / "recipes"
-TOLERANCE = 1.5
+TOLERANCES = {"bleu": 1.5, "chrf": 1.5}
 """Points of BLEU or chrF: about three times the standard deviation over seeds of small models on Multi30k."""
+PLACES = 4
+"""Decimal places of what is recorded."""
+SHARE = 0.03
+"""Of the score itself: the tolerance of any other metric."""
 Metrics = Mapping[str, Mapping[str, Mapping[str, Any]]]
-"""test set -> "bleu", "chrf" -> {"score", "signature"}."""
+"""test set -> metric -> {"score", "signature"}."""
 T_95 = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Student's t, two-sided 95 %, for 2 to 9 degrees of freedom; for more the last one is a little wide."""
 
@@ -43,13 +48,18 @@ class TestSet:
     """What a model of a recipe is scored on, and how.
 
     Attributes:
-        data: two parallel files, or one table, named as in a recipe.
+        data: two parallel files, one table, or texts, named as in a recipe; none: the part that the run itself held out
+            for development, where nothing was chosen by it.
+        field: of the text, in a table of documents.
+        metrics: which of the scores there are to be kept; the first stands in the short tables.
         tokenize: sacrebleu's tokenizer; empty: the usual one of the target language.
         joiner: what ends a piece of a word in the files, as "@@ "; outputs and references are joined before scoring.
-        published: somebody else's BLEU in this very setting, and whose it is.
+        published: somebody else's first metric in this very setting, and whose it is.
     """
 
-    data: tuple[str, ...]
+    data: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ("bleu", "chrf")
+    field: str = "text"
     tokenize: str = ""
     joiner: str = ""
     published: tuple[float, str] | None = None
@@ -62,7 +72,7 @@ class Entry:
     title: str
     tests: dict[str, TestSet]
     beam: int = 4
-    made: BothWays | None = None
+    made: BothWays | PartedTable | PythonSources | None = None
     """Files that have to be made first; the recipe names them NAME/..."""
 
 
@@ -183,11 +193,12 @@ def score(
     return translation_metrics(outputs, references, language, test.tokenize)
 
 
-def interval(scores: Sequence[float]) -> tuple[float, float]:
+def interval(scores: Sequence[float], metric: str) -> tuple[float, float]:
     """Where the score of one more run should fall; the module says how it is formed."""
     n, mean = len(scores), statistics.fmean(scores)
     if n < 3:
-        return mean - TOLERANCE, mean + TOLERANCE
+        tolerance = TOLERANCES.get(metric, SHARE * abs(mean))
+        return mean - tolerance, mean + tolerance
     reach = T_95[min(n - 3, len(T_95) - 1)] * statistics.stdev(scores) * (1 + 1 / n) ** 0.5
     return mean - reach, mean + reach
 
@@ -203,7 +214,8 @@ def record_run(name: str, run: Outcome, metrics: Metrics, data: Mapping[str, str
     runs = tuple(sorted([*others, run], key=lambda one: one.seed))
     figures = {
         test: {
-            metric: _figure([one.scores[test][metric] for one in runs], of["signature"]) for metric, of in found.items()
+            metric: _figure(metric, [one.scores[test][metric] for one in runs], of.get("signature", ""))
+            for metric, of in found.items()
         }
         for test, found in metrics.items()
     }
@@ -214,7 +226,6 @@ def record_run(name: str, run: Outcome, metrics: Metrics, data: Mapping[str, str
     return path
 
 
-def _figure(scores: Sequence[float], signature: str) -> Figure:
-    low, high = interval(scores)
-    mean = statistics.fmean(scores)
-    return Figure(score=round(mean, 2), low=round(low, 2), high=round(high, 2), signature=signature)
+def _figure(metric: str, scores: Sequence[float], signature: str) -> Figure:
+    low, high = (round(end, PLACES) for end in interval(scores, metric))
+    return Figure(score=round(statistics.fmean(scores), PLACES), low=low, high=high, signature=signature)

@@ -70,19 +70,9 @@ def run(args: Arguments) -> None:
     device = args.apply()
     from regard.api import load
 
-    pairs = None if _reads_documents(args.model) else read_data(args.data, args.columns, args.to)
     model = load(args.model, device=str(device))
     began = time.monotonic()
-    if pairs is None:
-        from regard.cli.on_documents import evaluate_documents
-
-        examples, metrics, more = evaluate_documents(model, args)
-    else:
-        outputs, metrics = evaluate(model, pairs, beam=args.beam, quiet=args.quiet)
-        examples, more = len(pairs), {"beam": args.beam}
-        if args.out:
-            with open_output(args.out) as stream:
-                stream.writelines(re.sub(r"[\r\n]+", " ", output) + "\n" for output in outputs)
+    examples, metrics, more = measure(model, args)
     report = {
         "task": model.task, "model": args.model, "data": list(args.data), "examples": examples, **more,
         "seconds": round(time.monotonic() - began, 2), "metrics": metrics,
@@ -96,11 +86,18 @@ def run(args: Arguments) -> None:
             table(["tokens before", "loss"], [(str(row["from"]), f"{row['loss']:.4f}") for row in more["by_position"]])
 
 
-def _reads_documents(path: Path) -> bool:
-    """Whether the model is scored on texts, and not on pairs of them."""
-    from regard.hub.folder import describe_model
+def measure(model: Loaded, args: Arguments) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any]]:
+    """(how many examples, the metrics, what else there is to report) of a model on the data that was named."""
+    if model.task in ("language-model", "masked-lm"):
+        from regard.cli.on_documents import evaluate_documents
 
-    return bool(describe_model(path).about.get("task") in ("language-model", "masked-lm"))
+        return evaluate_documents(model, args)
+    pairs = read_data(args.data, args.columns, args.to)
+    outputs, metrics = evaluate(model, pairs, beam=args.beam, quiet=args.quiet)
+    if args.out:
+        with open_output(args.out) as stream:
+            stream.writelines(re.sub(r"[\r\n]+", " ", output) + "\n" for output in outputs)
+    return len(pairs), metrics, {"beam": args.beam}
 
 
 def read_data(data: Sequence[Path], columns: str | None, to: str | None) -> Pairs:

@@ -107,20 +107,37 @@ def _score(model: Loaded, entry: Entry, *, quiet: bool) -> dict[str, dict[str, d
 
     found = {}
     for name, test in entry.tests.items():
-        pairs = read_pairs([find_data(file) for file in test.data])
-        outputs = evaluate.translations(model, pairs, beam=entry.beam, quiet=quiet)
-        found[name] = ledger.score(test, outputs, pairs.target, pairs.to[0] if pairs.to else model.languages[1])
+        files = [find_data(file) for file in test.data]
+        if not files:
+            scores = model.about["training"]["scores"]
+            measured = {metric: {"score": scores[_of_run(metric, scores)]} for metric in test.metrics}
+        elif model.task == "translation":
+            pairs = read_pairs(files)
+            outputs = evaluate.translations(model, pairs, beam=entry.beam, quiet=quiet)
+            measured = ledger.score(test, outputs, pairs.target, pairs.to[0] if pairs.to else model.languages[1])
+        else:
+            measured = evaluate.measure(
+                model, evaluate.Arguments(model=model.path, data=tuple(files), field=test.field, quiet=quiet)
+            )[1]
+        found[name] = {metric: {"signature": "", **measured[metric]} for metric in test.metrics}
     return found
 
 
+def _of_run(metric: str, scores: dict[str, float]) -> str:
+    """The name that a run has for it: `dev_loss`, or `ngram_bits_per_byte` as it is."""
+    return f"dev_{metric}" if f"dev_{metric}" in scores else metric
+
+
 def _outcome(model: Loaded, seed: int, metrics: dict[str, dict[str, dict[str, Any]]]) -> Outcome:
-    from regard.ledger import Outcome
+    from regard.ledger import PLACES, Outcome
 
     training = model.about["training"]
     return Outcome(
         seed=seed, minutes=round(training["seconds"] / 60, 1), updates=training["steps"], date=training["date"],
         parameters=model.model.config.n_parameters, machine=training["machine"], versions=training["versions"],
-        scores={test: {name: round(one["score"], 2) for name, one in found.items()} for test, found in metrics.items()},
+        scores={
+            test: {name: round(one["score"], PLACES) for name, one in found.items()} for test, found in metrics.items()
+        },
     )  # fmt: skip
 
 
@@ -139,7 +156,7 @@ def _verdicts(metrics: dict[str, dict[str, dict[str, Any]]], record: Record | No
 def _show(name: str, rows: list[dict[str, Any]], record: Record | None, minutes: float) -> None:
     said = {True: "as recorded", False: "NOT as recorded", None: "nothing recorded"}
     cells = [
-        (row["test"], row["metric"], f"{row['score']:.2f}", f"{row['low']:.2f} to {row['high']:.2f}" if record else "",
+        (row["test"], row["metric"], f"{row['score']:.4g}", f"{row['low']:.4g} to {row['high']:.4g}" if record else "",
          said[row["inside"]])
         for row in rows
     ]  # fmt: skip

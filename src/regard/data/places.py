@@ -15,6 +15,8 @@ from regard.errors import DataError
 ORIGINS = {
     "multi30k/bpe-en-de": "data/multi30k-en-de of github.com/LividWo/Revisit-MMT, each file compressed by gzip,",
     "multi30k": "data/task1/raw of github.com/multi30k/dataset",
+    "tinyshakespeare": "input.txt of data/tinyshakespeare in github.com/karpathy/char-rnn",
+    "chinese-poetry": "tang.tsv.gz (title, author, text of each poem of poet.tang.N.json, github.com/chinese-poetry)",
     "tatoeba-cmn-eng": "cmn.txt of manythings.org/anki (English and Mandarin), compressed as cmn.txt.gz,",
 }
 """Where the folders that recipes name can be had; the more exact names first."""

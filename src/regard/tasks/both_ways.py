@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from regard.data import Pairs, clean, read_pairs, split_dev
 from regard.data.places import find_data
@@ -32,6 +33,7 @@ class BothWays:
         held_out: how many pairs the development set and the test set have, at most (see `split_dev`).
     """
 
+    kind: ClassVar[str] = "both-ways"
     table: str
     languages: tuple[str, str]
     held_out: int = 1_000
