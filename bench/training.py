@@ -13,12 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from side_by_side import add_flags, alternately, medians
 
 SIZES = {
     # d_model, layers a side, ffn, heads, tokens a batch, timed steps
@@ -156,44 +155,19 @@ def main() -> None:
     """Run the rounds and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", nargs="+", choices=SIZES, default=list(SIZES))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=25, help="the most that one timing may take")
-    parser.add_argument("--patience", type=float, default=400, help="seconds after which an engine is given up")
-    parser.add_argument("--engines", nargs="+", default=None)
+    add_flags(parser)
     parser.add_argument("--ablate", action="store_true", help="also ours without each of its two savings")
-    parser.add_argument("--worker", default=None, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
         work(arguments.worker, arguments.size[0], arguments.seconds)
         return
     engines = arguments.engines or [*OURS, *PEERS, *(ABLATIONS if arguments.ablate else ())]
     for size in arguments.size:
-        found: dict[str, list[float]] = {engine: [] for engine in engines}
-        for _ in range(arguments.rounds):
-            for engine in engines:
-                command = [sys.executable, __file__, "--worker", engine, "--size", size]
-                command += ["--seconds", str(arguments.seconds)]
-                # As the command `regard` does on a quiet machine; the peers run with the library's own default.
-                spin = {"OMP_WAIT_POLICY": "active"} if engine.startswith("regard") else {}
-                try:
-                    run = subprocess.run(
-                        command, capture_output=True, text=True, timeout=arguments.patience, env={**spin, **os.environ}
-                    )
-                except subprocess.TimeoutExpired:
-                    print(f"  {size:5} {engine:30} gave no step in {arguments.patience:.0f} s", file=sys.stderr)
-                    continue
-                if run.returncode:
-                    print(f"{engine}: failed\n{run.stderr[-2000:]}", file=sys.stderr)
-                    continue
-                outcome = json.loads(run.stdout.splitlines()[-1])
-                found[engine].append(outcome["tokens_per_second"])
-                print(f"  {size:5} {engine:30} {found[engine][-1]:8.0f} tokens/s, warm after "
-                      f"{outcome['warm_seconds']:.0f} s", file=sys.stderr)  # fmt: skip
-        medians = {engine: statistics.median(rates) for engine, rates in found.items() if rates}
-        best = max((rate for engine, rate in medians.items() if engine in OURS), default=0)
+        rates = medians(alternately(__file__, engines, size, arguments))
+        best = max((rate for engine, rate in rates.items() if engine in OURS), default=0)
         print(f"\n{size}: {SIZES[size]}\n| engine | tokens/s (median of {arguments.rounds}) | our best is |")
         print("|---|---|---|")
-        for engine, rate in sorted(medians.items(), key=lambda item: -item[1]):
+        for engine, rate in rates.items():
             print(f"| {engine} | {rate:,.0f} | {best / rate:.2f} x |")
 
 

@@ -37,6 +37,11 @@ def home(workplace: Path, tmp_path_factory: pytest.TempPathFactory, write_gpt2: 
     for name, lines in (("novels/one.txt", "train.en"), ("novels/two.txt", "train.de"), ("other.txt", "val.en")):
         shutil.copy(folder / lines, folder / name)
     write_gpt2(folder, "gpt2-folder")
+    for name, lines in (("reviews.tsv", "train.en"), ("held-out.tsv", "val.en"), ("new.txt", "test.en")):
+        texts = (folder / lines).read_text(encoding="utf-8").splitlines()
+        label = "" if name == "new.txt" else "\t{}"
+        rows = [text + label.format("people" if " man" in text or " woman" in text else "other") for text in texts]
+        (folder / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
     command = folder / "bin" / "regard"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m regard "$@"\n')

@@ -3,6 +3,7 @@
     model = regard.load("runs/en-de")
     model.translate(["A man rides a bicycle."])        # -> [Translation('Ein Mann fährt Fahrrad.', score=-0.31)]
     regard.train("translation", source="train.en", target="train.de", out="runs/en-de", minutes=10)
+    regard.train("language-model", source="novels", out="runs/novels", minutes=10)
 
 What is unusual: `load` opens folders of ours and of Hugging Face's alike, of every task; what it gives (`Loaded`) does
 what its task can.
@@ -13,12 +14,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from regard import machine
-from regard.config import to_toml
+from regard.config import build, to_toml
 from regard.data import Finding
 from regard.errors import CheckpointError, ConfigError
 from regard.hub.folder import load_model
@@ -29,8 +30,8 @@ from regard.tasks.texts import Translation
 from regard.training import DevEvent, Event, Progress, Recipe, Reporter, Result
 from regard.training import train as carry_out
 from regard.training.outcome import refuse_mixing
-from regard.training.recipe import DataRecipe
 from regard.training.resolve import planned, resumed
+from regard.training.subjects import SUBJECTS
 
 TextPath = str | Path
 
@@ -69,9 +70,9 @@ def load(
 def train(
     task: str,
     *,
-    source: TextPath,
+    source: TextPath | Sequence[TextPath],
     target: TextPath | None = None,
-    dev_source: TextPath | None = None,
+    dev_source: TextPath | Sequence[TextPath] | None = None,
     dev_target: TextPath | None = None,
     out: TextPath,
     minutes: float = 10.0,
@@ -83,8 +84,10 @@ def train(
     """Train a model from files, of the size and schedule that suit them and the time; what `regard train` calls.
 
     Args:
-        task: "translation".
-        source, target: two parallel text files, or one table of pairs in `source` alone.
+        task: "translation", "language-model", "masked-lm", "classification", "tagging" or "question-answering".
+        source, target: of translations two parallel text files, or one table of pairs in `source` alone; of language
+            models the files and folders of texts, or one folder that `regard prepare` wrote, in `source`; of the others
+            files of labelled texts, or of questions on texts, in `source`.
         dev_source, dev_target: the same for development; without them a tenth is held out.
         out: the run folder; `regard.load(out)` opens its best model.
         minutes: wall clock from this call; `loop={"steps": N}` makes so many updates in its place.
@@ -97,19 +100,27 @@ def train(
         ConfigError, DataError, NonFiniteError, UserError: as their names say.
     """
     began, where = time.monotonic(), machine.pick_device(device)
-    if task != "translation":
-        raise ConfigError("unknown task", where="task", expected="translation", got=task)
+    if task not in SUBJECTS:
+        raise ConfigError("unknown task", where="task", expected=", ".join(SUBJECTS), got=task)
+    if task != "translation" and (target or dev_target):
+        raise ConfigError("only translations have a target", where="target", expected="all files in source")
     changes = list(_assignments(recipe))
     if resume:
         chosen, corpus = resumed(Path(out), changes), None
     else:
         refuse_mixing(Path(out), resume=False)  # before anything is read
-        files, dev = ([str(path) for path in pair if path] for pair in ((source, target), (dev_source, dev_target)))
-        base = Recipe(data=DataRecipe(train=tuple(files), dev=tuple(dev)))
+        files, dev = (_paths(source) + _paths(target), _paths(dev_source) + _paths(dev_target))
+        base = build(Recipe, {"task": task, "data": {"train": files, "dev": dev}}, where="the recipe")
         plan = planned(base, changes, minutes=minutes, device=where)
         chosen, corpus = plan.recipe, plan.corpus
     return carry_out(chosen, Path(out), device=where, reporter=reporter or _Lines(), resume=resume, began=began,
                      corpus=corpus)  # fmt: skip
+
+
+def _paths(given: TextPath | Sequence[TextPath] | None) -> list[str]:
+    """One path or several, as the recipe has them."""
+    some = [given] if isinstance(given, str | Path) else given or []
+    return [str(path) for path in some]
 
 
 def _assignments(tree: Mapping[str, Any], path: str = "") -> Iterable[str]:

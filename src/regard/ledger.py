@@ -25,6 +25,7 @@ from regard.config import build, load_toml, to_tree
 from regard.data.places import find_data, made_data
 from regard.errors import ConfigError
 from regard.hub.atomic import write_text_atomic
+from regard.tasks.apart import QuestionsApart
 from regard.tasks.both_ways import BothWays
 from regard.tasks.metrics import translation_metrics
 from regard.tasks.parted import PartedTable, PythonSources
@@ -72,7 +73,7 @@ class Entry:
     title: str
     tests: dict[str, TestSet]
     beam: int = 4
-    made: BothWays | PartedTable | PythonSources | None = None
+    made: BothWays | PartedTable | PythonSources | QuestionsApart | None = None
     """Files that have to be made first; the recipe names them NAME/..."""
 
 

@@ -1,16 +1,17 @@
-"""A model in use: what `regard.load` gives. It translates, continues, embeds or scores, as its task has it.
+"""A model in use: what `regard.load` gives. It translates, continues, classifies .. as its task has it.
 
     model.translate(["A man rides a bicycle."])        # -> [Translation('Ein Mann fährt Fahrrad.', score=-0.31)]
     model.generate("To be", max_tokens=50)             # -> Generation(', or not to be', ...)
     model.embed(["A man rides a bicycle."])            # -> an array, (1, D)
 
 What is unusual: nothing raises for odd text. Whatever is typed is plain text (`</s>` too); and what a model was not
-made for, it refuses with words for what it is.
+made for, it refuses with words for what it is. What encoders do is in `regard.tasks.understood`.
 What it does not know: how a model is opened or trained (`regard.api`), and the command line. It prints nothing.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,32 +19,35 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Unpack, overload
 
-import numpy as np
-
 from regard.errors import ConfigError
+from regard.generate import context
 from regard.model import Model
 from regard.tasks.alignment import score_tokens
 from regard.tasks.continuation import Generation, Options, Wish, Writer
 from regard.tasks.conventions import Conventions
-from regard.tasks.embedding import Pooling, embed_texts
+from regard.tasks.language_modeling import score_texts
 from regard.tasks.prefix import source_prefix, target_languages
 from regard.tasks.terms import Protect, Terms
 from regard.tasks.texts import Request, Translation, Translator
+from regard.tasks.understood import Understanding, not_one
 from regard.text import Tokenizer
 
 TOGETHER = 256
 """Texts searched at a time: like lengths find one another among them, and no output waits for a whole file."""
 DOES = {
     "translation": ("translate", "score"),
-    "language-model": ("generate", "stream"),
+    "language-model": ("generate", "stream", "score"),
     "masked-lm": ("embed",),
     "embedding": ("embed",),
+    "classification": ("classify", "embed"),
+    "tagging": ("tag", "embed"),
+    "question-answering": ("answer", "embed"),
 }
 """What a model of each task can do."""
 
 
 @dataclass(frozen=True)
-class Loaded:
+class Loaded(Understanding):
     """A model ready for use; from `regard.load`. It holds no state between calls, and its weights are not changed."""
 
     path: Path
@@ -128,10 +132,10 @@ class Loaded:
                 than `texts`, what must be said is longer than the model writes, or the model is no translator.
         """
         self._able("translate")
-        texts = _texts(texts)
+        texts = not_one(texts)
         _possible(beam, n_best, no_repeat_ngram)
         codes = [to] * len(texts) if to is None or isinstance(to, str) else _beside(texts, to, "to")
-        prefixes = [""] * len(texts) if prefix is None else _beside(texts, _texts(prefix), "prefix")
+        prefixes = [""] * len(texts) if prefix is None else _beside(texts, not_one(prefix), "prefix")
         translator = Translator(self.model, self.tokenizer, float(self.about.get("length_ratio", 3.0)),
                                 self.languages[1], self.target_tokenizer, self.conventions)  # fmt: skip
         request = Request(
@@ -149,13 +153,13 @@ class Loaded:
         return found
 
     def score(
-        self, source: Sequence[str], target: Sequence[str], *, to: str | Sequence[str] | None = None
+        self, source: Sequence[str], target: Sequence[str] | None = None, *, to: str | Sequence[str] | None = None
     ) -> list[float]:
-        """log p(target | source) of each pair: the sum of its `token_scores`, whose errors it raises."""
+        """log p(target | source) of each pair, or log p of each text: the sum of its `token_scores`."""
         return [sum(score for _, score in tokens) for tokens in self.token_scores(source, target, to=to)]
 
     def token_scores(
-        self, source: Sequence[str], target: Sequence[str], *, to: str | Sequence[str] | None = None
+        self, source: Sequence[str], target: Sequence[str] | None = None, *, to: str | Sequence[str] | None = None
     ) -> list[list[tuple[str, float]]]:
         """Each token of each target with its log-probability after the source and the tokens before it; last the end.
 
@@ -163,44 +167,61 @@ class Loaded:
         it, and no text is cut into sentences.
 
         Args:
+            source, target: of a translator; of a language model `source` alone, the texts themselves.
             to: the target language, one for all or one for each, where the model has several.
 
         Raises:
             TypeError: one string in place of a list.
             ConfigError: the lists differ in length, a text is longer than the model reads, or `to` cannot be.
         """
-        self._able("score")
-        source, target = _texts(source), _texts(target)
-        if len(source) != len(target):
-            got = f"{len(source):,} sources and {len(target):,} targets"
-            raise ConfigError("pairs are needed", expected="as many targets as sources", got=got)
         pairs = self._pairs(source, target, to)
         if long := self._long(pairs):
-            raise ConfigError("a text is longer than the model reads", where=f"pair {long[0] + 1}",
-                              expected=f"at most {self.longest_source:,} tokens a side", mend="split it")  # fmt: skip
-        writes = self.target_tokenizer
-        scores = score_tokens(self.model, writes, pairs, conventions=self.conventions)
-        end = writes.tokens([self.conventions.end])
-        return [
-            list(zip(writes.tokens(ids) + end, own, strict=True)) for (_, ids), own in zip(pairs, scores, strict=True)
-        ]
+            what = "pair" if self.task == "translation" else "text"
+            raise ConfigError("a text is longer than the model reads", where=f"{what} {long[0] + 1}",
+                              expected=self.reads, mend="split it")  # fmt: skip
+        writes, end, targets = self.target_tokenizer, self.conventions.end, [target for _, target in pairs]
+        if self.task == "language-model":
+            scores = score_texts(self.model, targets, before=self.conventions.lead or (self.beginning,), end=end)
+        else:
+            scores = score_tokens(self.model, writes, pairs, conventions=self.conventions)
+        rows = zip(targets, scores, strict=True)
+        return [list(zip(writes.tokens([*ids, end]), own, strict=True)) for ids, own in rows]
 
     def too_long(
-        self, source: Sequence[str], target: Sequence[str], *, to: str | Sequence[str] | None = None
+        self, source: Sequence[str], target: Sequence[str] | None = None, *, to: str | Sequence[str] | None = None
     ) -> list[int]:
-        """The places of the pairs with a side longer than the model reads, which have no score."""
-        self._able("score")
+        """The places of the pairs, or texts, that are longer than the model reads and have no score."""
         return self._long(self._pairs(source, target, to))
+
+    @property
+    def reads(self) -> str:
+        """How much of an example it can score, in words."""
+        return f"at most {self.longest_source:,} tokens" + " a side" * (self.task == "translation")
 
     def _long(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[int]:
         most = self.conventions.most_said(self.model.config.max_len)
+        if self.task == "language-model":
+            room = context(self.model.config)
+            most = sys.maxsize if room is None else self.longest_source + 1
         return [i for i, (source, target) in enumerate(pairs)
                 if len(source) > self.longest_source or len(target) >= most]  # fmt: skip
 
     def _pairs(
-        self, source: Sequence[str], target: Sequence[str], to: str | Sequence[str] | None
+        self, source: Sequence[str], target: Sequence[str] | None, to: str | Sequence[str] | None
     ) -> list[tuple[list[int], list[int]]]:
-        """Both sides as ids, with what goes before each source."""
+        """Both sides as ids, with what goes before each source; before the texts of a language model is nothing."""
+        self._able("score")
+        source, alone = not_one(source), self.task == "language-model"
+        if alone and target is None and to is None:
+            return [([], ids) for ids in self.tokenizer.encode_batch(source)]
+        if alone or target is None:
+            expected = "texts alone" if alone else "sources, and as many targets"
+            raise ConfigError("this is not what such a model scores", expected=expected, got="texts and more" if alone
+                              else "no targets")  # fmt: skip
+        target = not_one(target)
+        if len(source) != len(target):
+            got = f"{len(source):,} sources and {len(target):,} targets"
+            raise ConfigError("pairs are needed", expected="as many targets as sources", got=got)
         codes = [to] * len(source) if to is None or isinstance(to, str) else _beside(source, to, "to")
         leads = {code: source_prefix(self.tokenizer, code, only=self.languages[1]) for code in set(codes)}
         encoded = zip(codes, self.tokenizer.encode_batch(source), strict=True)
@@ -234,6 +255,7 @@ class Loaded:
             seed: the same one gives the same text, alone or in a list; None (the default): another each time.
             n: samples of each prompt (1); all but the first in `alternatives`. Sample k is the one of seed + k.
             truncate: leave out the beginning of a prompt that is too long, with a warning, in place of refusing it.
+            raw: continue the prompt as it stands, where a model trained on conversations takes it for a question.
 
         Penalties come first, then temperature, top_k, top_p, min_p, and the draw (`regard.generate.sampling`).
 
@@ -270,28 +292,6 @@ class Loaded:
             warnings.warn(f"{what}; {left_out:,} tokens at its beginning were left out", stacklevel=2)
         return pieces
 
-    def embed(self, texts: Sequence[str], *, pooling: Pooling = "mean", normalize: bool = True) -> np.ndarray:
-        """A vector for each text, (N, D) float32.
-
-        A text longer than the model is cut, with a warning. An empty text has a vector too: that of an empty text.
-
-        Args:
-            texts: a list; the vectors do not depend on what is embedded together (to rounding).
-            pooling: "mean", of all tokens; or "cls", the first token's.
-            normalize: give each vector length 1, so that a product of two is their cosine.
-
-        Raises:
-            TypeError: `texts` is one string.
-            ConfigError: an unknown pooling, or the model is no encoder.
-        """
-        self._able("embed")
-        vectors, left_out = embed_texts(self.model, self.tokenizer, _texts(texts), pooling=pooling, normalize=normalize)
-        if cut := [count for count in left_out if count]:
-            reads = f"the {self.longest_source:,} tokens that the model reads"
-            what = f"{len(cut):,} of {len(left_out):,} texts are longer than {reads}"
-            warnings.warn(f"{what}; up to {max(cut):,} tokens of a text were left out", stacklevel=2)
-        return vectors
-
     def _able(self, what: str) -> None:
         """Raise ConfigError unless a model of this task can do that."""
         if what not in DOES[self.task]:
@@ -303,12 +303,6 @@ class Loaded:
         source, target = (code or "?" for code in self.languages)
         languages = f" {source} to {target}" if self.task == "translation" else ""
         return f"<{self.task}{languages}, {self.model.config.n_parameters:,} parameters, {self.path}>"
-
-
-def _texts(texts: Sequence[str]) -> Sequence[str]:
-    if isinstance(texts, str):
-        raise TypeError("a list of texts is needed, not one string: [text]")
-    return texts
 
 
 def _beside(texts: Sequence[str], values: Sequence[str], name: str) -> Sequence[str]:

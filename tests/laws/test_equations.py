@@ -19,7 +19,7 @@ from regard.model import equations as eq
 from regard.model.cache import Step
 from regard.model.equations import FORMULAS, Array
 from regard.model.layers import ACTIVATIONS, Block, FeedForward, Where, make_norm
-from regard.model.positions import Positions, make_positions
+from regard.model.positions import make_positions, unturned
 
 PROVED: set[str] = set()
 
@@ -210,7 +210,8 @@ def test_a_step_is_a_rotation_wherever_it_starts(t: int, k: int) -> None:
 def test_rope_turns_by_position_and_leaves_only_distance() -> None:
     positions = make_positions(config(positions=Rope(theta=50.0), d_head=6), causal=True)
     X = random(9, 6)
-    near(positions.rotate(*torched(X), torch.arange(9)[None])[0, 0], eq.rope(X, 50.0))
+    turn = positions.rotation(torch.arange(9)[None], *torched(X))
+    near(turn(*torched(X))[0, 0], eq.rope(X, 50.0))
     q, k = np.tile(random(6), (9, 1)), np.tile(random(6), (9, 1))  # the same query and key at each place
     S = eq.rope(q) @ eq.rope(k).T
     for distance in range(-8, 9):
@@ -297,7 +298,7 @@ def test_a_block_is_two_residuals(order: str) -> None:
     def norm(module: nn.LayerNorm) -> eq.Map:
         return lambda X: eq.layer_norm(X, module.weight.detach().numpy(), module.bias.detach().numpy(), module.eps)
 
-    where = Where(Positions(config(), causal=False), Step(pos=torch.arange(6)[None], mask=mask(6, 6)), None)
+    where = Where(Step(pos=torch.arange(6)[None], mask=mask(6, 6)), unturned, None)
     up, down = block.ffn.up.weight.detach().numpy().T, block.ffn.down.weight.detach().numpy().T
     Y = residual(X, lambda X: eq.multi_head(X, X, X, W_Q, W_K, W_V, W_O), norm(block.self_attn_norm))
     Z = residual(Y, lambda Y: eq.ffn(Y, up, 0, down, 0), norm(block.ffn_norm))
@@ -313,7 +314,7 @@ def test_parallel_sublayers_read_the_same() -> None:
         lambda X, n=norm: eq.layer_norm(X, n.weight.detach().numpy(), n.bias.detach().numpy(), n.eps)
         for norm in (block.self_attn_norm, block.ffn_norm)
     ]
-    where = Where(Positions(config(), causal=False), Step(pos=torch.arange(6)[None], mask=mask(6, 6)), None)
+    where = Where(Step(pos=torch.arange(6)[None], mask=mask(6, 6)), unturned, None)
     up, down = block.ffn.up.weight.detach().numpy().T, block.ffn.down.weight.detach().numpy().T
     attention, ffn = (lambda X: eq.multi_head(X, X, X, W_Q, W_K, W_V, W_O)), (lambda X: eq.ffn(X, up, 0, down, 0))
     near(block(torch.from_numpy(X)[None], where)[0], eq.parallel(X, attention, ffn, *norms))

@@ -10,7 +10,7 @@ from torch import nn
 
 from regard.laws import LAWS, Verdict, report_card
 from regard.laws.law import TOLERANCE
-from regard.model import Model, make_classifier
+from regard.model import Model, make_classifier, make_model
 from regard.model.layers import Dropout
 
 NUMBERS = range(1, 15)
@@ -69,6 +69,17 @@ def test_a_classifier_is_judged_by_its_hidden_states(build) -> None:
     card = report_card(make_classifier(config, 3).eval(), numbers=NUMBERS)
     expected = {number: "not applicable" if NEEDS.get(number) == "decoder" else "pass" for number in NUMBERS}
     assert {verdict.number: verdict.outcome for verdict in card} == expected
+
+
+@pytest.mark.parametrize("variant", ["bert", "chapter"])
+def test_laws_hold_for_a_masked_language_model(variant: str, build) -> None:
+    torch.manual_seed(0)
+    model = make_model(build("encoder", "learned", variant).config, "masked-lm").eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    for verdict in report_card(model, numbers=NUMBERS):
+        assert verdict.outcome == ("pass" if applies(verdict.number, model) else "not applicable"), verdict
 
 
 def test_half_precision_is_judged_by_a_copy(build) -> None:

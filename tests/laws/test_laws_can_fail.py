@@ -16,7 +16,7 @@ from regard.model import attention as attention_module
 from regard.model.cache import DecodeState, KVCache
 from regard.model.layers import Block, Dropout
 from regard.model.masks import Mask
-from regard.model.positions import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions
+from regard.model.positions import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions, unturned
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch, Model], None]
@@ -216,7 +216,7 @@ def order_leaks_without_positions(patch: Patch, model: Model) -> None:
 
 @breaks(12, "both", "rope")
 def rotation_does_nothing(patch: Patch, model: Model) -> None:
-    patch.setattr(RotaryPositions, "rotate", lambda self, x, pos: x)
+    patch.setattr(RotaryPositions, "rotation", lambda self, pos, like: unturned)
 
 
 @breaks(13, "decoder", "rope")

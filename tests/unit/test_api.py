@@ -95,6 +95,8 @@ def test_what_cannot_be_asked(model: regard.Loaded) -> None:
                         ("direction", {"to": "fr"})):  # fmt: skip
         with pytest.raises(ConfigError, match=name):
             model.translate(["a"], **wrong)
+    with pytest.raises(ConfigError, match="no targets"):
+        model.score(["a"])
     with pytest.raises(ConfigError, match="2 sources and 1 targets"):
         model.score(["a", "b"], ["c"])
     with pytest.raises(ConfigError, match="task"):
@@ -129,13 +131,31 @@ def test_what_a_task_cannot_do_is_refused_by_name(model: regard.Loaded, model_di
     assert repr(stories).startswith("<language-model, 260,032 parameters")
     asks = [
         (model, lambda: model.generate("x")), (model, lambda: model.stream("x")), (model, lambda: model.embed(["x"])),
-        (stories, lambda: stories.translate(["x"])), (stories, lambda: stories.score(["x"], ["y"])),
-        (stories, lambda: stories.token_scores(["x"], ["y"])), (stories, lambda: stories.too_long(["x"], ["y"])),
+        (stories, lambda: stories.translate(["x"])), (stories, lambda: stories.embed(["x"])),
     ]  # fmt: skip
     for loaded, ask in asks:
         with pytest.raises(ConfigError, match="this model cannot") as caught:
             ask()
         assert loaded.task in str(caught.value.got)
+
+
+def test_a_language_model_scores_texts_as_it_says_them(model_dir: Callable[[str], Path]) -> None:
+    stories = regard.load(model_dir("stories260k"), device="cpu")
+    said = stories.generate("", max_tokens=12)
+    texts = [said.text, "A dog.", ""]
+    together, alone = stories.token_scores(texts), [stories.token_scores([text])[0] for text in texts]
+    for one, other in zip(together, alone, strict=True):
+        assert [token for token, _ in one] == [token for token, _ in other]
+        assert [score for _, score in one] == pytest.approx([score for _, score in other], abs=1e-4)
+    assert [score for _, score in together[0][:-1]] == pytest.approx(said.logprobs, abs=1e-4)
+    assert [tokens[-1][0] for tokens in together] == ["</s>"] * 3 and len(together[2]) == 1
+    assert stories.score(texts) == pytest.approx([sum(score for _, score in tokens) for tokens in together])
+    long = "dog " * 600
+    assert stories.too_long(["x", long]) == [1]
+    with pytest.raises(ConfigError, match=r"(?s)text 2.*at most 511 tokens"):
+        stories.score(["x", long])
+    with pytest.raises(ConfigError, match="texts alone"):
+        stories.score(["x"], ["y"])
 
 
 def test_a_language_model_continues(model_dir: Callable[[str], Path]) -> None:

@@ -1,14 +1,15 @@
 """`regard compare`: two models on the same data, and whether the difference between them is real.
 
-What is unusual: the answer is a sentence. The test is sacrebleu's paired bootstrap (Koehn 2004): the same sentences are
-drawn anew a thousand times for both models, and p says how often a difference as large would come of the draw alone.
+What is unusual: the answer is a sentence. The test is a paired bootstrap (Koehn 2004), sacrebleu's for translations:
+the same examples are drawn anew a thousand times for both models, and p says how often a difference as large would come
+of the draw alone.
 What it does not know: how scores are computed (sacrebleu), nor which of two equal models is the better one for you.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,15 +23,24 @@ from regard.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import torch
+
 SIGNIFICANT = 0.05
-NAMES = {"bleu": "BLEU", "chrf": "chrF"}
+NAMES = {
+    "bleu": "BLEU", "chrf": "chrF", "exact": "exact match", "f1": "F1", "accuracy": "accuracy", "macro_f1": "macro F1",
+    "micro_f1": "micro F1", "spearman": "Spearman", "pearson": "Pearson",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(Common):
-    """Translate the same data with two models, and say whether one is really better (paired bootstrap, BLEU and chrF).
+    """Say of two models on the same data whether one is really better (paired bootstrap).
+
+    Translators by BLEU and chrF; models that answer questions by exact match and F1;
+    classifiers by accuracy and macro F1, or micro and macro F1, or correlations.
 
     regard compare runs/old runs/new test.en test.de
+    regard compare runs/qa-old runs/qa-new dev.json
 
     --seed is the seed of the bootstrap.
     """
@@ -50,8 +60,44 @@ class Arguments(Common):
 
 
 def run(args: Arguments) -> None:
-    """Translate twice, test, and say it."""
+    """Have both models do the same, test, and say it."""
     device = args.apply()
+    from regard.hub.folder import describe_model
+
+    task = describe_model(args.one).about.get("task")
+    if task == "classification":
+        from regard.cli.on_labels import compare_labels
+
+        _show(args, compare_labels(args, device))
+    elif task == "question-answering":
+        from regard.cli.on_questions import compare_questions
+
+        _show(args, compare_questions(args, device))
+    else:
+        _show(args, _translate_twice(args, device))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """What two models made of the same data.
+
+    Attributes:
+        what: they made, in the plural.
+        examples, same: how many there are, and of how many it is the same.
+        metrics: name -> "one", "two", "difference", "p" and "signature"; see `compare`.
+        twice: it was one model.
+        more: to be reported.
+    """
+
+    what: str
+    examples: int
+    same: int
+    metrics: dict[str, dict[str, Any]]
+    twice: bool
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def _translate_twice(args: Arguments, device: torch.device) -> Compared:
     from regard.api import load
 
     pairs = evaluate.read_data(args.data, args.columns, args.to)
@@ -61,19 +107,25 @@ def run(args: Arguments) -> None:
     models = [load(path, device=str(device)) for path in (args.one, args.two)]
     language = pairs.to[0] if pairs.to else models[0].languages[1]
     outputs = [evaluate.translations(model, pairs, beam=args.beam, quiet=args.quiet) for model in models]
-    metrics = compare(outputs[0], outputs[1], pairs.target, language, seed=args.seed)
-    same = sum(one == two for one, two in zip(*outputs, strict=True))
-    sentences = [_sentence(NAMES[name], found) for name, found in metrics.items()]
-    if same == len(pairs):
-        what = "the same model twice" if models[0].path.samefile(models[1].path) else "two models that agree"
-        sentences = [f"{what}: every one of the {len(pairs):,} translations is the same"]
+    return Compared(
+        what="translations", examples=len(pairs), same=sum(one == two for one, two in zip(*outputs, strict=True)),
+        metrics=compare(outputs[0], outputs[1], pairs.target, language, seed=args.seed),
+        twice=models[0].path.samefile(models[1].path), more={"beam": args.beam},
+    )  # fmt: skip
+
+
+def _show(args: Arguments, found: Compared) -> None:
+    sentences = [_sentence(NAMES[name], metric) for name, metric in found.metrics.items()]
+    if found.same == found.examples:
+        what = "the same model twice" if found.twice else "two models that agree"
+        sentences = [f"{what}: every one of the {found.examples:,} {found.what} is the same"]
     if args.json:
-        print_json({"models": [args.one, args.two], "data": list(args.data), "examples": len(pairs), "beam": args.beam,
-                    "same_translations": same, "metrics": metrics, "sentences": sentences})  # fmt: skip
+        print_json({"models": [args.one, args.two], "data": list(args.data), "examples": found.examples, **found.more,
+                    f"same_{found.what}": found.same, "metrics": found.metrics, "sentences": sentences})  # fmt: skip
         return
     rows = [
         (name, f"{m['one']:.2f}", f"{m['two']:.2f}", f"{m['difference']:+.2f}", f"{m['p']:.3f}", m["signature"])
-        for name, m in metrics.items()
+        for name, m in found.metrics.items()
     ]
     table(["metric", str(args.one), str(args.two), "difference", "p", "signature"], rows)
     print("\n" + "\n".join(sentences))

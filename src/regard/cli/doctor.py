@@ -25,15 +25,17 @@ from regard.errors import DataError
 if TYPE_CHECKING:
     import torch
 
+    from regard.data import Finding
     from regard.machine import Machine, Speeds
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(Common):
-    """Look for what is wrong: with this machine (no word), a model (its folder), or pairs (their one or two files)."""
+    """Look for what is wrong: with this machine (no word), a model (its folder), or data (its files)."""
 
     what: Annotated[Positional[tuple[Path, ...]], arg(metavar="[MODEL] | [DATA...]", help_behavior_hint="")] = ()
-    """Nothing, the folder of a model or a run, or the files of pairs."""
+    """Nothing, the folder of a model or a run, the files of pairs, or those of questions as
+    SQuAD's .json has them."""
     allow_nonfinite: bool = False
     """Open a model although it holds NaN or infinite weights."""
     speed: bool = False
@@ -74,11 +76,21 @@ def _model(args: Arguments, path: Path) -> int:
     return 1 if any(verdict.outcome == "fail" for verdict in card) else 0
 
 
-def _data(args: Arguments) -> int:
+def _findings(args: Arguments) -> list[Finding]:
+    """What the checks of questions find, of SQuAD's JSON, or those of pairs."""
     from regard.data import check_pairs, read_pairs
+    from regard.data.languages import bare
+    from regard.data.question_checks import check_questions
+    from regard.data.squad import read_questions
 
+    if all(bare(path).suffix.lower() == ".json" for path in args.what):
+        return check_questions(read_questions(args.what, skip_bad=args.skip_bad))
     columns, languages = pair_of("columns", args.columns), pair_of("languages", args.languages)
-    findings = check_pairs(read_pairs(args.what, columns=columns, languages=languages, skip_bad=args.skip_bad))
+    return check_pairs(read_pairs(args.what, columns=columns, languages=languages, skip_bad=args.skip_bad))
+
+
+def _data(args: Arguments) -> int:
+    findings = _findings(args)
     if args.json:
         print_json({"data": args.what, "findings": findings})
     else:

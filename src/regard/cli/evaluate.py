@@ -37,7 +37,7 @@ class OnPairs(Common):
     to: Annotated[str | None, arg(metavar="CODE", help_behavior_hint="")] = None
     """The language of all targets, for a model that has several and data that does not say."""
     columns: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
-    """The columns of source and target in a table."""
+    """The columns of source and target in a table, or of text (or two texts) and label."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,10 @@ class Arguments(OnPairs):
     """Score a model on data it has not seen.
 
     A translator: BLEU and chrF (sacrebleu, with signatures) of its translations, and the loss on the references. A
-    language model: loss, perplexity and bits a byte of texts; a masked one: loss and share of hidden tokens guessed.
+    language model: loss, perplexity and bits a byte of texts; a masked one: loss and share of hidden tokens guessed. A
+    model that answers questions: exact match and F1, as SQuAD's own scripts count them, with 95 % intervals. A
+    classifier: accuracy, F1, Matthews' correlation and calibration, or correlations and errors of numbers, likewise; a
+    tagger: precision, recall and F1 of its spans.
 
     regard evaluate runs/en-de test.en test.de
     regard evaluate runs/novels held-out.txt
@@ -54,7 +57,10 @@ class Arguments(OnPairs):
     beam: Annotated[int, arg(metavar="N")] = 4
     """Hypotheses kept at each step of the search."""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Also write the translations, a line each."""
+    """Also write the translations, a line each; of questions the answers by their ids, as JSON; of a classifier, into
+    the folder of this name, pictures of its confusions and its calibration, and its errors, the surest first."""
+    baseline: Annotated[Path | None, arg(metavar="TRAIN", help_behavior_hint="")] = None
+    """Also score what a bag of words and a linear model learn from this file of training examples (scikit-learn)."""
     unit: Annotated[str, arg(metavar="UNIT")] = "file"
     """What of a plain text is one document: file, paragraph, line, or a line that stands between two."""
     field: Annotated[str, arg(metavar="NAME")] = "text"
@@ -80,7 +86,12 @@ def run(args: Arguments) -> None:
     if args.json:
         print_json(report)
     else:
-        show(metrics)
+        show(metrics, digits=4 if "classes" in more or model.task == "classification" else 2)
+        if "classes" in more:
+            print()
+            table(["class", "precision", "recall", "F1", "support"],
+                  [(str(row["label"]), *(f"{row[name]:.3f}" for name in ("precision", "recall", "f1")),
+                    f"{row['support']:,}") for row in more["classes"]])  # fmt: skip
         if "by_position" in more:
             print()
             table(["tokens before", "loss"], [(str(row["from"]), f"{row['loss']:.4f}") for row in more["by_position"]])
@@ -92,6 +103,18 @@ def measure(model: Loaded, args: Arguments) -> tuple[int, dict[str, dict[str, An
         from regard.cli.on_documents import evaluate_documents
 
         return evaluate_documents(model, args)
+    if model.task == "tagging":
+        from regard.cli.on_tags import evaluate_tags
+
+        return evaluate_tags(model, args)
+    if model.task == "classification":
+        from regard.cli.on_labels import evaluate_labels
+
+        return evaluate_labels(model, args)
+    if model.task == "question-answering":
+        from regard.cli.on_questions import evaluate_questions
+
+        return evaluate_questions(model, args)
     pairs = read_data(args.data, args.columns, args.to)
     outputs, metrics = evaluate(model, pairs, beam=args.beam, quiet=args.quiet)
     if args.out:
@@ -160,7 +183,13 @@ def _loss(model: Loaded, pairs: Pairs) -> dict[str, dict[str, Any]]:
     return {"loss": {"score": loss}, "perplexity": {"score": math.exp(loss)}}
 
 
-def show(metrics: dict[str, dict[str, Any]]) -> None:
-    """The scores as a table."""
-    rows = [(name, f"{metric['score']:.2f}", metric.get("signature", "")) for name, metric in metrics.items()]
-    table(["metric", "score", "signature"], rows)
+def show(metrics: dict[str, dict[str, Any]], digits: int = 2) -> None:
+    """The scores as a table, each with its signature or its interval."""
+
+    def more(metric: dict[str, Any]) -> str:
+        if "low" in metric:
+            return f"{metric['low']:.{digits}f} to {metric['high']:.{digits}f} (95 %)"
+        return str(metric.get("signature", ""))
+
+    rows = [(name, f"{metric['score']:.{digits}f}", more(metric)) for name, metric in metrics.items()]
+    table(["metric", "score", "interval" if any("low" in m for m in metrics.values()) else "signature"], rows)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 TABLES = (".tsv", ".csv", ".jsonl", ".tmx")
 MOST = 1_000
 """Texts that are compared, spread over the data."""
+MANY = 100
+"""More than so many take their time, which is said."""
 NEXT = {
     "hf": "transformers.{opened_by}.from_pretrained({out!r}), transformers.AutoTokenizer.from_pretrained({out!r})",
     "ctranslate2": "ctranslate2.{opened_by}({out!r}), transformers.AutoTokenizer.from_pretrained({out!r})",
@@ -83,9 +85,11 @@ def run(args: Arguments) -> None:
         raise ConfigError("a difference is not below 0", where="--tolerance", got=args.tolerance)
     need(args.to)
     found = load_model(args.model)
+    data = read_texts(args.data, found)
+    if len(data.texts) > MANY and not args.quiet:
+        err_console.print(f"to be compared on {len(data.texts):,} texts, which may take minutes")
     report = export(
-        found, args.out, to=args.to, data=read_texts(args.data, found), quantization=args.quantization,
-        tolerance=args.tolerance,
+        found, args.out, to=args.to, data=data, quantization=args.quantization, tolerance=args.tolerance
     )  # fmt: skip
     if args.json:
         print_json(report)

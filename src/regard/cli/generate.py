@@ -60,6 +60,8 @@ class Arguments(Common):
     """End before this string; may be repeated."""
     n: Annotated[int, arg(metavar="N")] = 1
     """Samples; the K-th from 0 is that of seed + K."""
+    raw: bool = False
+    """Continue the prompt as it stands, where a model trained on conversations would take it for a question."""
     truncate: bool = False
     """Leave out the beginning of a prompt that is too long for the model, and say so."""
 
@@ -75,7 +77,7 @@ def run(args: Arguments) -> None:
         name: getattr(args, name)
         for name in (
             "max_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty", "stop",
-            "seed", "truncate",
+            "seed", "truncate", "raw",
         )
     }  # fmt: skip
     with warnings.catch_warnings(record=True) as said:

@@ -49,6 +49,7 @@ def read_facts(path: Path) -> dict[str, Any]:
         "task": about.get("task"),
         "head": described.head,
         "languages": about.get("languages"),
+        "labels": about.get("labels"),
         "license": licence_of(folder),
         "parameters": described.n_parameters,
         "transformer": to_tree(described.config),
@@ -67,6 +68,7 @@ def _show(facts: dict[str, Any]) -> None:
     rows += [
         ("task", f"{facts['task']} {languages}".rstrip()),
         ("head", facts["head"]),
+        *([("labels", _some(facts["labels"]))] if facts["labels"] else []),
         ("licence", facts["license"] or "unknown"),
         ("parameters", f"{facts['parameters']:,}"),
     ]
@@ -77,6 +79,12 @@ def _show(facts: dict[str, Any]) -> None:
             table([title, ""], list(_flat(values)))
     print()
     table(["file", ""], [(name, size(count)) for name, count in facts["files_bytes"].items()])
+
+
+def _some(names: list[str], at_most: int = 20) -> str:
+    """Names with commas between, the first of many."""
+    more = f" and {len(names) - at_most:,} more" if len(names) > at_most else ""
+    return ", ".join(names[:at_most]) + more
 
 
 def _flat(values: dict[str, Any], path: str = "") -> list[tuple[str, str]]:

@@ -24,10 +24,15 @@ Metrics = dict[str, dict[str, Any]]
 
 def evaluate_documents(model: Loaded, args: Arguments) -> tuple[int, Metrics, dict[str, Any]]:
     """(how many documents, the metrics, what else there is to report) of the documents that were named."""
+    from regard.data.chat import is_chat
+    from regard.model import Learned
+
+    if model.task == "language-model" and args.data and is_chat(args.data[0]):
+        return _answered(model, args)
     corpus = _corpus(model, args.data, args.unit, args.field)
     most = model.model.config.max_len
-    length = args.context or most
-    if length < 1 or (args.context and args.context > most and _ends_at(model)):
+    length = most if args.context is None else args.context
+    if length < 1 or (length > most and isinstance(model.model.config.positions, Learned)):
         raise ConfigError("the model has no such context", where="--context", expected=f"1 to {most:,} tokens",
                           got=args.context)  # fmt: skip
     if model.task == "masked-lm":
@@ -57,11 +62,19 @@ def by_position(read: Reading) -> list[dict[str, float]]:
     return rows
 
 
-def _ends_at(model: Loaded) -> bool:
-    """Whether the model's positions end at max_len."""
-    from regard.generate import context
+def _answered(model: Loaded, args: Arguments) -> tuple[int, Metrics, dict[str, Any]]:
+    """The same of conversations: the loss is over the answers, each after all that was said before."""
+    from regard.data.chat import read_chats
+    from regard.tasks.conversations import exchange, read_answers, template_of
 
-    return context(model.model.config) is not None
+    chats, most = read_chats(args.data).chats, model.model.config.max_len
+    template = template_of(model.about, model.tokenizer, model.conventions)
+    found = [exchange(model.tokenizer, template, chat.turns, most) for chat in chats]
+    read = [one for one in found if one is not None]
+    loss, count = read_answers(model.model, read, model.tokenizer.pad_id)
+    more = {"tokens": count, "cut": sum(one.cut > 0 for one in read), "left_out": len(found) - len(read)}
+    perplexity = math.exp(loss) if loss < 700 else math.inf
+    return len(chats), {"loss": {"score": loss}, "perplexity": {"score": perplexity}}, more
 
 
 def _corpus(model: Loaded, files: Sequence[Path], unit: str, field: str) -> Corpus:

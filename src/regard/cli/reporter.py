@@ -40,6 +40,7 @@ class Screen:
         self.recent: deque[tuple[float, int]] = deque(maxlen=50)
         self.told = time.monotonic()
         self.dev: float | None = None
+        self.unit = "tokens"  # what the speed is counted in
 
     def __enter__(self) -> Screen:
         if self.bar and not self.quiet:
@@ -77,8 +78,9 @@ class Screen:
             self._step(event.loss, progress, seconds, seconds_left)
         elif isinstance(event, DevEvent):
             self.dev = event.scores["dev_loss"]
-            best = "" if event.better else f", not better than {progress.best:.3f} at update {progress.best_step:,}"
-            self.say(f"update {event.step:,}: development loss {self.dev:.3f}{best}")
+            score = f", score {event.scores['dev_merit']:.3f}" if "dev_merit" in event.scores else ""
+            best = f", not better than {abs(progress.best or 0):.3f} at update {progress.best_step:,}"
+            self.say(f"update {event.step:,}: development loss {self.dev:.3f}{score}{'' if event.better else best}")
         elif isinstance(event, EndEvent):
             if self.bar:
                 self.bar.stop()  # what follows, scoring and saving, is not training
@@ -95,7 +97,8 @@ class Screen:
         if seconds_left is None:
             seconds_left = (total - progress.step) * (last - first) / max(1, len(self.recent) - 1)
         dev = "" if self.dev is None else f"  dev {self.dev:.2f}"
-        note = f"update {progress.step:,}  loss {loss:.2f}{dev}  {speed:,.0f} tokens/s  {duration(seconds_left)} left"
+        rate = f"{speed:,.0f} {self.unit}/s"
+        note = f"update {progress.step:,}  loss {loss:.2f}{dev}  {rate}  {duration(seconds_left)} left"
         if self.bar is not None and self.task is not None:
             done = progress.step / total if total else seconds / max(1e-9, seconds + seconds_left)
             self.bar.update(self.task, completed=done, note=note)
@@ -112,7 +115,8 @@ def show_findings(findings: Iterable[Finding]) -> None:
         severity = (f"{finding.severity:<7}", COLOURS[finding.severity])
         where = f"  ({places(finding)})" if finding.examples else ""
         err_console.print(Text.assemble(severity, finding.sentence, (where, "dim")))
-    err_console.print(f"{len(findings) - len(found)} checks of the data passed")
+    if findings:
+        err_console.print(f"{len(findings) - len(found)} checks of the data passed")
 
 
 def places(finding: Finding) -> str:

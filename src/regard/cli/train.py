@@ -13,7 +13,7 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -28,14 +28,22 @@ if TYPE_CHECKING:
     from regard.training import Recipe, Result
     from regard.training.plan import Plan
 
-DOCUMENTS = ("language-model", "masked-lm")
-TASKS = ("translation", *DOCUMENTS)
-LATER = ("classification", "question-answering", "tagging")
+FILES = {
+    "language-model": "texts", "masked-lm": "texts", "classification": "labelled texts",
+    "question-answering": "questions", "tagging": "tagged sentences",
+}  # fmt: skip
+"""The tasks that take any number of files, and what of."""
+TASKS = ("translation", *FILES)
 MINUTES = 10.0
+UNITS = {"classification": "examples", "question-answering": "windows"}
+"""What the speed of a training is counted in, where it is not tokens."""
 NEXT = {
     "translation": "\nnow: regard translate {0}\n     regard evaluate {0} {1}",
     "language-model": "\nnow: regard generate {0} --prompt TEXT --temperature 0.8\n     regard evaluate {0} {1}",
     "masked-lm": "\nnow: regard embed {0} FILE --out FILE.npy\n     regard evaluate {0} {1}",
+    "classification": "\nnow: regard classify {0} FILE\n     regard evaluate {0} {1}",
+    "tagging": "\nnow: regard tag {0} FILE\n     regard evaluate {0} {1}",
+    "question-answering": "\nnow: regard answer {0} --question Q --context-file FILE\n     regard evaluate {0} {1}",
 }
 """What to do with a model of each task: {0} is its folder, {1} what to score it on."""
 
@@ -45,10 +53,13 @@ class Job(Common):
     """What to train on, and how."""
 
     what: Annotated[Positional[tuple[str, ...]], arg(metavar="TASK DATA... | RECIPE", help_behavior_hint="")] = ()
-    """translation SRC TGT: line N of one file translates line N of the other; translation FILE: pairs as .tsv, .csv,
-    .jsonl, .tmx, or text with tabs (all plain, .gz or .zst); language-model FILES, masked-lm FILES: texts and folders
-    of them, .jsonl, .tsv or .parquet with a field `text`, or one folder that `regard prepare` wrote; RECIPE: a .toml
-    file, or the name of a shipped one."""
+    """RECIPE: a .toml file, or the name of a shipped one; translation SRC TGT: line N of one file translates line N of
+    the other; translation FILE: pairs as .tsv, .csv, .jsonl, .tmx, or text with tabs (all plain, .gz or .zst);
+    language-model FILES, masked-lm FILES: texts and folders of them, .jsonl, .tsv or .parquet with a field `text`, or
+    one folder that `regard prepare` wrote; language-model .JSONL with a field `messages`: conversations, of which the
+    answers are learned; classification FILES: tables with a text, or two, and a label; tagging
+    FILES: CoNLL's columns, a word a line and its tag last; question-answering FILES: SQuAD's .json, or tables with
+    question, context, answer, start."""
     dev: Annotated[tuple[str, ...], arg(metavar="SRC TGT | FILE", help_behavior_hint="")] = ()
     """The development examples; without them a tenth of the training (at most 2,000) is held out."""
     init_from: Annotated[str | None, arg(name="from", metavar="MODEL", help_behavior_hint="")] = None
@@ -62,7 +73,11 @@ class Job(Common):
     set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="A.B=VALUE", help_behavior_hint="")] = ()
     """Put a value into any field of the recipe; may be repeated, and has the last word."""
     columns: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
-    """The columns of source and target in a table: names, or numbers from 1."""
+    """The columns of source and target in a table, or of text (or two texts) and label: names, or numbers from 1."""
+    multi_label: bool = False
+    """Classification: any number of classes a text, parted by | or in a JSON list."""
+    regression: bool = False
+    """Classification: the labels are numbers, and more means more."""
     languages: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
     """Codes of the two languages; else the files' suffixes or header say them."""
     skip_bad: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
@@ -79,13 +94,18 @@ class Job(Common):
             "seed": self.seed, "data.dev": self.dev or None, "data.skip_bad": self.skip_bad,
             "data.unit": self.unit, "data.field": self.field,
             "data.extra": self.extra or None, "data.extra_tag": self.tag, "init_from": self.init_from,
+            "data.columns": columns_of(self.columns), "data.languages": pair_of("languages", self.languages),
+            "data.labels": self._labels(),
         }  # fmt: skip
-        for name in ("columns", "languages"):
-            flags[f"data.{name}"] = pair_of(name, getattr(self, name))
         given = [
             f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in flags.items() if value is not None
         ]
         return given + list(self.set)
+
+    def _labels(self) -> str | None:
+        if self.multi_label and self.regression:
+            raise ConfigError("a label is either", expected="--multi-label or --regression", got="both")
+        return "several" if self.multi_label else "number" if self.regression else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +144,7 @@ def train_and_tell(args: Arguments) -> tuple[Result, dict[str, Any]]:
     if plan:
         screen.plan(plan)
     recipe = plan.recipe if plan else _resumed(args)
+    screen.unit = unit = UNITS.get(recipe.task, "tokens")
     with screen:
         result = train(recipe, args.out, device=device, reporter=screen, resume=args.resume, began=began,
                        corpus=plan.corpus if plan else None)  # fmt: skip
@@ -132,7 +153,8 @@ def train_and_tell(args: Arguments) -> tuple[Result, dict[str, Any]]:
         "task": result.recipe.task, "model": result.folder, "reason": result.reason,
         "steps": result.recipe.loop.steps, "seconds": round(time.monotonic() - began, 1),
         "tokens_per_second": None if speed is None else round(speed),
-        "share_of_peak": _share_of_peak(speed, plan, device) if plan and speed else None, **result.scores,
+        "share_of_peak": _share_of_peak(speed, plan, device) if plan and speed and unit == "tokens" else None,
+        **result.scores,
     }  # fmt: skip
 
 
@@ -148,9 +170,8 @@ def make_plan(args: Job, device: torch.device) -> Plan:
             timed = [] if args.minutes is None else [f"loop.minutes={args.minutes}"]
             recipe = read_recipe(Path(name)) if name.endswith(".toml") else ledger.find_recipe(name)
             return cost(changed(recipe, [*timed, *args.changes()]), device)
-        case (["translation", _] | ["translation", _, _]) | ["language-model" | "masked-lm", _, *_]:
-            task = cast(Literal["translation", "language-model", "masked-lm"], args.what[0])
-            base = Recipe(task=task, data=DataRecipe(train=args.what[1:]))
+        case [task, *files] if (task == "translation" and len(files) in (1, 2)) or (task in FILES and files):
+            base = Recipe(task=cast(Any, task), data=DataRecipe(train=args.what[1:]))
             minutes = MINUTES if args.minutes is None else args.minutes
             if not 0 < minutes < math.inf:  # nan neither
                 expected = "more than 0, and an end"
@@ -166,16 +187,14 @@ def _not_understood(what: tuple[str, ...]) -> ConfigError:
     if not what:
         return ConfigError("nothing to train on", expected=expected, got="no words", mend="see: regard train --help")
     task, *files = what
-    if task in DOCUMENTS:
-        return ConfigError(f"{task} trains on texts", expected="at least one file or folder", got="none")
+    if task in FILES:
+        return ConfigError(f"{task} trains on {FILES[task]}", expected="at least one file or folder", got="none")
     if task in TASKS:
         got = f"{len(files)} files"
         return ConfigError(
             f"{task} trains on one table of pairs or two parallel files", expected="1 or 2 files", got=got
         )
-    if task in LATER:
-        return ConfigError("this task is not there yet", expected=", ".join(TASKS), got=task)
-    near = difflib.get_close_matches(task, [*TASKS, *LATER, *ledger.names()], n=1)
+    near = difflib.get_close_matches(task, [*TASKS, *ledger.names()], n=1)
     mend = f"did you mean {near[0]}?" if near else "see: regard train --help"
     return ConfigError("unknown task", expected=expected, got=task, mend=mend)
 
@@ -190,6 +209,17 @@ def _resumed(args: Arguments) -> Recipe:
         what, got = "the run in this folder is of other files", " ".join(files)
         raise ConfigError(what, where=args.out, expected=expected, got=got, mend=mend)
     return recipe
+
+
+def columns_of(text: str | None) -> list[str] | None:
+    """The names in "a,b" or "a,b,c"; None where there are none."""
+    if text is None:
+        return None
+    names = [part.strip() for part in text.split(",")]
+    if len(names) not in (2, 3) or not all(names):
+        raise ConfigError("two names or three are needed, with commas", where="--columns", expected="A,B or A,B,C",
+                          got=text, mend="write it like --columns en,de or --columns text,label")  # fmt: skip
+    return names
 
 
 def pair_of(flag: str, text: str | None) -> tuple[str, str] | None:
@@ -218,7 +248,8 @@ def _share_of_peak(speed: float, plan: Plan, device: torch.device) -> float:
 def _show(result: Result, report: dict[str, Any]) -> None:
     rows, share = [("model", str(result.folder))], report["share_of_peak"]
     if result.tokens_per_second is not None:
-        speed = f"{result.tokens_per_second:,.0f} target tokens a second"
+        unit = UNITS.get(result.recipe.task, "target tokens")
+        speed = f"{result.tokens_per_second:,.0f} {unit} a second"
         speed += "" if share is None else f", {share:.0%} of the measured matrix-product peak"
         rows += [("time", duration(report["seconds"])), ("speed", speed)]
     rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in result.scores.items()]

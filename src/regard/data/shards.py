@@ -144,8 +144,9 @@ def shards_missing(folder: Path) -> list[int]:
 
 
 def fingerprint(tokenizer: Tokenizer) -> str:
-    """The SHA-256 of a vocabulary as tokenizer.json has it: two with the same one give the same ids."""
-    return hashlib.sha256(tokenizer.backend.to_str().encode("utf-8")).hexdigest()
+    """The SHA-256 of a vocabulary, without what it puts around a text: two with the same one give the same ids."""
+    facts = json.loads(tokenizer.backend.to_str()) | {"post_processor": None}
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode("utf-8")).hexdigest()
 
 
 def keep_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:

@@ -19,8 +19,14 @@ from regard.model import TransformerConfig
 
 _PIPELINES = {
     "language-model": "text-generation", "translation": "translation", "masked-lm": "fill-mask",
-    "embedding": "feature-extraction",
+    "embedding": "feature-extraction", "classification": "text-classification", "tagging": "token-classification",
+    "question-answering": "question-answering",
 }  # fmt: skip
+_COUNTED_IN = {"classification": "example", "question-answering": "window"}
+"""What a training's losses are counted in, where it is not tokens."""
+_UNITS = ("pairs", "documents", "conversations", "examples", "sentences", "questions")
+_SHOWN = 30
+"""Labels that are named."""
 
 
 def model_card(about: Mapping[str, Any], config: TransformerConfig) -> str:
@@ -35,9 +41,10 @@ def model_card(about: Mapping[str, Any], config: TransformerConfig) -> str:
     return "\n".join([
         *front, "---", "", f"# {_title(task, source, targets)}", "",
         f"{config.n_parameters:,} parameters: {_sizes(config)}.", "",
-        f"{training['steps']:,} updates over {training['tokens']:,} target tokens{_counted(training, 'train')} "
+        *_labels(about),
+        f"{training['steps']:,} updates over {training['tokens']:,} {_unit(task)}s{_counted(training, 'train')} "
         f"in {training['seconds'] / 60:,.1f} minutes, seed {training['seed']}, on {_machine(training)}.", "",
-        *_scores(training), "",
+        *_scores(training, _unit(task)), "",
         "Data, by its SHA-256:", "", *(f"- `{path}` {digest}" for path, digest in training["data"].items()), "",
         "The exact recipe is in `recipe.toml`. To repeat the run, with the same data where the recipe says it is:", "",
         f"    regard train recipe.toml --out DIR --threads {training['machine']['threads']}", "",
@@ -88,7 +95,7 @@ def _title(task: str, source: str | None, targets: Sequence[str]) -> str:
 def _counted(training: Mapping[str, Any], part: str) -> str:
     """ " of 29,000 pairs", or of documents; nothing where they were not counted."""
     counts = [(name.partition("_")[2], n) for name, n in training.items() if name.startswith(f"{part}_")]
-    return "".join(f" of {n:,} {unit}" for unit, n in counts if unit in ("pairs", "documents"))
+    return "".join(f" of {n:,} {unit}" for unit, n in counts if unit in _UNITS)
 
 
 def _direction(source: str | None, targets: Sequence[str]) -> str:
@@ -111,9 +118,21 @@ def _machine(training: Mapping[str, Any]) -> str:
     return f"{device} ({threads}), {training['date']}, " + ", ".join(f"{name} {of}" for name, of in versions.items())
 
 
-def _scores(training: Mapping[str, Any]) -> list[str]:
+def _unit(task: str) -> str:
+    return _COUNTED_IN.get(task, "target token")
+
+
+def _labels(about: Mapping[str, Any]) -> list[str]:
+    """The label set, in the order of its ids."""
+    labels: Sequence[str] = about.get("labels") or ()
+    more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
+    return [f"Labels: {', '.join(labels[:_SHOWN])}{more}.", ""] if labels else []
+
+
+def _scores(training: Mapping[str, Any], unit: str) -> list[str]:
     signatures = training["signatures"]
-    lines = [f"Scores on the development part{_counted(training, 'dev')}; dev_loss in nats a token."]
+    each = unit.removeprefix("target ")
+    lines = [f"Scores on the development part{_counted(training, 'dev')}; dev_loss in nats a {each}."]
     if signatures:
         lines[0] += " BLEU and chrF by sacrebleu, greedy, on up to 300 of the pairs."
     lines += ["", "| score | value | signature |", "|---|---|---|"]

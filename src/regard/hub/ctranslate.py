@@ -57,14 +57,15 @@ def write_ctranslate2(folder: Path, source: Path, found: ModelFolder, ids: Ids, 
     start = None if ids.start == tokenizer.role("pad") else ids.start  # with a pad, the converter knows what is meant
     try:
         with transformers_quietly() as transformers:
+            converter = converters.TransformersConverter(str(source))
+            _tell(converter, config)
             if start is not None and config.norm_order == "post" and isinstance(config.positions, Sinusoidal):
-                spec = _as_bart(converters, transformers, source)
+                model = converter.load_model(transformers.AutoModelForSeq2SeqLM, source)
+                spec = converters.BartLoader()(model, converter.load_tokenizer(transformers.AutoTokenizer, source))
                 spec.validate()
                 spec.optimize(quantization=quantization)
                 spec.save(str(folder))
             else:
-                converter = converters.TransformersConverter(str(source))
-                _tell(converter, config)
                 converter.convert(str(folder), quantization=quantization, force=True)
     except (ValueError, NotImplementedError, RuntimeError, KeyError, AttributeError) as error:
         raise ConfigError("CTranslate2's converter does not take this model", where=found.path,
@@ -96,9 +97,3 @@ def _tell(converter: Any, ours: TransformerConfig) -> None:
         return tokenizer
 
     converter.load_model, converter.load_tokenizer = model_with_fields, tokenizer_with_all
-
-
-def _as_bart(converters: Any, transformers: Any, source: Path) -> Any:
-    """CTranslate2's description of a post-norm translator, its start token among the others."""
-    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(source)
-    return converters.BartLoader()(model, transformers.AutoTokenizer.from_pretrained(source))

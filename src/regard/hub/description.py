@@ -44,6 +44,11 @@ class Description:
     """Sentences on what was left out."""
 
     @property
+    def n_labels(self) -> int:
+        """How many labels a head over classes tells apart; 1 for any other head."""
+        return len(self.about.get("labels") or ()) or 1
+
+    @property
     def n_parameters(self) -> int:
         """How many numbers the model holds, by the headers."""
         return sum(stored.numel() for stored in self.weights.values())
@@ -68,7 +73,7 @@ def read_model(described: Description, *, allow_nonfinite: bool = False) -> Mode
                               expected=f"tensors for {layers:,} layers",
                               got=f"{len(described.weights):,} tensors")  # fmt: skip
     with torch.device("meta"), _WithoutFirstValues():
-        model = make_model(config, described.head)
+        model = make_model(config, described.head, described.n_labels)
     own = state_tensors(model)
     places = _places(described, own)
     check_fit(_in_their_names(described, own, places), described.weights, described.path)
@@ -146,5 +151,7 @@ def _in_their_names(
         needed[name] = theirs if fits else found.layout.join(ours, config)
     there = {ours for found in places.values() for ours in found.ours}
     absent, unknown = to_theirs(rows, {n: t for n, t in own.items() if n not in there}, config)
-    assert not unknown, f"{described.family.name} has no rows for {unknown}"
+    if unknown:  # axes that were changed by hand
+        raise CheckpointError("the configuration asks for weights that models of this family do not have",
+                              where=described.path, expected=described.family.name, got=", ".join(unknown))  # fmt: skip
     return needed | absent

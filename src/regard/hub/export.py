@@ -22,7 +22,7 @@ from tokenizers import processors
 
 from regard.errors import ConfigError
 from regard.hub.families import FAMILIES
-from regard.hub.folder import TARGET, ModelFolder
+from regard.hub.folder import TARGET, ModelFolder, write_chat_template
 from regard.hub.keymap import Family, to_theirs
 from regard.hub.relayout import Relayout, relayouts
 from regard.hub.weights import WEIGHTS, state_tensors, write_weights
@@ -111,6 +111,7 @@ def write_hugging_face(folder: Path, found: ModelFolder, form: Form, ids: Ids) -
     if head_name(model) == "language-model":
         _write_json(folder / "generation_config.json", control | _generation(model.config, ids, both=both))
     _save_tokenizer(exported_tokenizer(found, ids), folder, model.config)
+    write_chat_template(folder, found.about)
     write_card(folder, found, "transformers")
     if _reads_alike(tokenizer, found.target_tokenizer):
         return ()

@@ -25,8 +25,9 @@ from regard.hub.foreign import CODE, conventions, describe_foreign, family_of
 from regard.hub.instead import what_is_there_instead
 from regard.hub.layout import parse_json
 from regard.hub.weights import WEIGHTS, find_weights, state_tensors, write_weights
-from regard.model import HEADS, Model, TransformerConfig, head_name
+from regard.model import HEADS, LABELLED, Model, TransformerConfig, head_name
 from regard.text import Tokenizer
+from regard.text.chat import ChatTemplate
 from regard.text.foreign import open_tokenizers
 
 FORMAT = 1
@@ -71,6 +72,7 @@ def write_model(
     said = target_tokenizer or tokenizer
     write_weights(folder / WEIGHTS, state_tensors(model))
     tokenizer.save(folder)
+    write_chat_template(folder, about)
     if said is not tokenizer:
         (folder / TARGET).mkdir()
         said.save(folder / TARGET)
@@ -78,6 +80,17 @@ def write_model(
     _write_json(folder / "generation_config.json", _generation(said, about.get("conventions")))
     for name, text in (texts or {}).items():
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def write_chat_template(folder: Path, about: Mapping[str, Any]) -> None:
+    """Say in tokenizer_config.json how a conversation is written, where the model was trained on some (`chat`)."""
+    if "chat" not in about:
+        return
+    path = folder / "tokenizer_config.json"
+    told = parse_json(path.read_bytes(), path)
+    # transformers renders text, in which the template's own control tokens must be found again.
+    template = ChatTemplate.read(about["chat"]).jinja()
+    _write_json(path, {**told, "chat_template": template, "split_special_tokens": False})
 
 
 def load_model(path: Path | str, *, allow_nonfinite: bool = False) -> ModelFolder:
@@ -90,14 +103,24 @@ def load_model(path: Path | str, *, allow_nonfinite: bool = False) -> ModelFolde
     recover_folder(folder)
     verify_manifest(folder)
     described = describe_model(folder)
-    source, target = open_tokenizers(folder) if described.family else _own_tokenizers(folder)
-    _refuse_ids_beyond(source, described.config.vocab_size, folder)
-    _refuse_ids_beyond(target, described.config.target_vocab_size, folder)
-    about = described.about
-    if described.family:
-        about = {**about, "conventions": conventions(described, source, target)}
+    source, target, about = open_vocabularies(described)
     model = read_model(described, allow_nonfinite=allow_nonfinite)
     return ModelFolder(folder, model, source, target, about, described.notes)
+
+
+def open_vocabularies(described: Description) -> tuple[Tokenizer, Tokenizer, dict[str, Any]]:
+    """The tokenizers of what a model reads and of what it says, the same one but for two vocabularies; and its facts.
+
+    Raises:
+        CheckpointError: one is missing or damaged, or has ids that the model has no vector for.
+    """
+    folder, config = described.path, described.config
+    source, target = open_tokenizers(folder) if described.family else _own_tokenizers(folder)
+    _refuse_ids_beyond(source, config.vocab_size, folder)
+    _refuse_ids_beyond(target, config.target_vocab_size, folder)
+    if not described.family:
+        return source, target, described.about
+    return source, target, {**described.about, "conventions": conventions(described, source, target)}
 
 
 def describe_model(path: Path) -> Description:
@@ -115,6 +138,9 @@ def describe_model(path: Path) -> Description:
     if (head := about.get("head", "language-model")) not in HEADS:
         raise CheckpointError("a head that this regard does not know", where=folder / "config.json",
                               expected=", ".join(HEADS), got=repr(head)[:80])  # fmt: skip
+    if not _are_names(labels := about.get("labels", [])) or (head in LABELLED and not labels):
+        raise CheckpointError("the labels are not what the head tells apart", where=folder / "config.json",
+                              expected='"labels": a list of different names', got=repr(labels)[:80])  # fmt: skip
     facts = {key: value for key, value in about.items() if key not in ("model_type", "format", "head", "transformer")}
     return Description(path=folder, config=read_transformer_config(about, folder), head=head, about=facts,
                        weights=find_weights(folder))  # fmt: skip
@@ -175,6 +201,10 @@ def _values(folder: Path) -> dict[str, Any]:
     path = inside(folder, "config.json")
     with reading(path):
         return parse_json(path.read_bytes(), path)
+
+
+def _are_names(labels: object) -> bool:
+    return isinstance(labels, list) and all(isinstance(name, str) for name in labels) and len({*labels}) == len(labels)
 
 
 def _own_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:

@@ -18,12 +18,16 @@ from regard.model.config import (
 )
 from regard.model.heads import (
     HEADS,
+    LABELLED,
     ClassifierHead,
+    ClsClassifierHead,
     LMHead,
     MaskedLMHead,
     Model,
     NoHead,
     Pooler,
+    SpanHead,
+    TaggerHead,
     head_name,
     make_classifier,
     make_language_model,
@@ -36,9 +40,11 @@ from regard.model.watch import see, watch, watched
 
 __all__ = [
     "HEADS",
+    "LABELLED",
     "Alibi",
     "Attention",
     "ClassifierHead",
+    "ClsClassifierHead",
     "DecodeState",
     "LMHead",
     "Learned",
@@ -54,7 +60,9 @@ __all__ = [
     "Relative",
     "Rope",
     "Sinusoidal",
+    "SpanHead",
     "Stack",
+    "TaggerHead",
     "Transformer",
     "TransformerConfig",
     "Window",

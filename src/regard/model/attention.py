@@ -29,6 +29,8 @@ from regard.model.watch import see, watched
 
 BLOCK_ELEMENTS = 2**22
 """Booleans or scores drawn at a time (B x H x rows x S): 16 MB in float32, about what a CPU core's caches can feed."""
+LEAST_BAND = 128
+"""Queries in a block of a window's band, at least: fewer are slower (64 to 1,024 tried on a CPU)."""
 
 KernelTable = Callable[[str, torch.dtype, int], str]
 
@@ -87,8 +89,12 @@ def attend(
 def _by_blocks(way: Callable[..., Tensor], arguments: tuple, *, whole: bool) -> Tensor:
     """Run `way` for blocks of queries, so that what it draws stays small; in training, redraw in the backward pass."""
     q, k, _, mask = arguments[:4]
-    n_queries, n_keys = q.size(2), k.size(2) if mask.limited is None else min(k.size(2), mask.limited)
-    step = n_queries if whole else max(16, BLOCK_ELEMENTS // (q.size(0) * q.size(1) * n_keys + 1))
+    n_queries, n_keys = q.size(2), k.size(2)
+    widest = n_queries
+    if mask.limited is not None:  # n queries reach n + window keys: of a block wider than the window most is hidden
+        widest = max(LEAST_BAND, mask.limited)
+        n_keys = min(n_keys, widest + mask.limited)
+    step = n_queries if whole else min(widest, max(16, BLOCK_ELEMENTS // (q.size(0) * q.size(1) * n_keys + 1)))
     if step >= n_queries:
         return way(*arguments, slice(0, n_queries))
     blocks = [slice(start, min(start + step, n_queries)) for start in range(0, n_queries, step)]
@@ -155,6 +161,14 @@ def narrow(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
+class HeadNorm(nn.RMSNorm):
+    """RMSNorm over a head's width, in the dtype that autocast gave its product: torch's kernel wants one for both."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (.., d) -> the same shape and dtype."""
+        return F.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)
+
+
 class Attention(nn.Module):
     """Multi-head attention (2.5): Q = X W_Q, K = M W_K, V = M W_V by heads, attend, concat, W_O.
 
@@ -172,8 +186,8 @@ class Attention(nn.Module):
         self.k = nn.Linear(config.d_model, config.kv_heads * width, bias=bias)
         self.v = nn.Linear(config.d_model, config.kv_heads * width, bias=bias)
         self.o = nn.Linear(config.n_heads * width, config.d_model, bias=config.has_bias("o"))
-        self.q_norm = nn.RMSNorm(width, eps=config.norm_eps) if config.qk_norm else None
-        self.k_norm = nn.RMSNorm(width, eps=config.norm_eps) if config.qk_norm else None
+        self.q_norm = HeadNorm(width, eps=config.norm_eps) if config.qk_norm else None
+        self.k_norm = HeadNorm(width, eps=config.norm_eps) if config.qk_norm else None
 
     def queries(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, H, T, d)."""

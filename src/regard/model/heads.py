@@ -83,14 +83,54 @@ class NoHead(nn.Module):
 class ClassifierHead(nn.Module):
     """Logits over classes from the mean of the real tokens' hidden states."""
 
-    def __init__(self, config: TransformerConfig, n_classes: int) -> None:
+    def __init__(self, config: TransformerConfig, n_labels: int) -> None:
         super().__init__()
-        self.out = nn.Linear(config.d_model, n_classes)
+        self.dropout, self.out = nn.Dropout(config.dropout), nn.Linear(config.d_model, n_labels)
         initialise(self, config)
 
     def forward(self, hidden: Tensor, real: Tensor) -> Tensor:
         """hidden (B, T, D), real (B, T) -> logits (B, C)."""
-        return self.out(mean_pool(hidden, real))
+        return self.out(self.dropout(mean_pool(hidden, real)))
+
+
+class ClsClassifierHead(nn.Module):
+    """Logits over classes from the first token, by way of a `Pooler`: what BERT classifies texts with."""
+
+    def __init__(self, config: TransformerConfig, n_labels: int) -> None:
+        super().__init__()
+        self.pooler, self.dropout = Pooler(config), nn.Dropout(config.dropout)
+        self.out = nn.Linear(config.d_model, n_labels)
+        initialise(self, config)
+
+    def forward(self, hidden: Tensor, real: Tensor) -> Tensor:
+        """hidden (B, T, D) -> logits (B, C); `real` is not looked at, since every text has a first token."""
+        return self.out(self.dropout(self.pooler(hidden)))
+
+
+class TaggerHead(nn.Module):
+    """Logits over classes for each token."""
+
+    def __init__(self, config: TransformerConfig, n_labels: int) -> None:
+        super().__init__()
+        self.dropout, self.out = nn.Dropout(config.dropout), nn.Linear(config.d_model, n_labels)
+        initialise(self, config)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """hidden (.., D) -> logits (.., C)."""
+        return self.out(self.dropout(hidden))
+
+
+class SpanHead(nn.Module):
+    """For each token, how well an answer begins there, and how well it ends there."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.out = nn.Linear(config.d_model, 2)
+        initialise(self, config)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """hidden (B, T, D) -> logits of beginnings and of ends, (B, T, 2)."""
+        return self.out(hidden)
 
 
 def mean_pool(hidden: Tensor, real: Tensor) -> Tensor:
@@ -121,20 +161,34 @@ class Model(nn.Module):
         return see(self, "logits", self.head(hidden, self.transformer.output_embedding))
 
 
-HEADS: dict[str, Callable[[TransformerConfig], nn.Module]] = {
-    "language-model": LMHead, "masked-lm": MaskedLMHead, "pooler": Pooler, "none": NoHead,
+HEADS: dict[str, Callable[[TransformerConfig, int], nn.Module]] = {
+    "language-model": lambda config, _: LMHead(config),
+    "masked-lm": lambda config, _: MaskedLMHead(config),
+    "pooler": lambda config, _: Pooler(config),
+    "none": lambda config, _: NoHead(config),
+    "classifier": ClassifierHead,
+    "cls-classifier": ClsClassifierHead,
+    "tagger": TaggerHead,
+    "span": lambda config, _: SpanHead(config),
+}
+"""(configuration, number of labels) -> a head, by the name that config.json has for it."""
+KINDS: dict[type[nn.Module], str] = {
+    LMHead: "language-model", MaskedLMHead: "masked-lm", Pooler: "pooler", NoHead: "none",
+    ClassifierHead: "classifier", ClsClassifierHead: "cls-classifier", TaggerHead: "tagger", SpanHead: "span",
 }  # fmt: skip
-"""The heads that need no number of their own, by the name that config.json has for them."""
+"""The same names by the heads' types."""
+LABELLED = ("classifier", "cls-classifier", "tagger")
+"""The heads over classes."""
 
 
 def head_name(model: Model) -> str:
     """The name of a model's head in `HEADS`."""
-    return next(name for name, kind in HEADS.items() if type(model.head) is kind)
+    return KINDS[type(model.head)]
 
 
-def make_model(config: TransformerConfig, head: str) -> Model:
-    """A Transformer with a head of `HEADS`."""
-    return Model(Transformer(config), HEADS[head](config))
+def make_model(config: TransformerConfig, head: str, n_labels: int = 1) -> Model:
+    """A Transformer with a head of `HEADS`; heads over classes are given the number of labels."""
+    return Model(Transformer(config), HEADS[head](config, n_labels))
 
 
 def make_language_model(config: TransformerConfig) -> Model:
@@ -142,6 +196,6 @@ def make_language_model(config: TransformerConfig) -> Model:
     return make_model(config, "language-model")
 
 
-def make_classifier(config: TransformerConfig, n_classes: int) -> Model:
+def make_classifier(config: TransformerConfig, n_labels: int) -> Model:
     """An encoder with a head over classes."""
-    return Model(Transformer(config), ClassifierHead(config, n_classes))
+    return make_model(config, "classifier", n_labels)

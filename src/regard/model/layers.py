@@ -26,7 +26,7 @@ from regard.model.attention import Attention, narrow
 from regard.model.cache import KVCache, Step
 from regard.model.config import TransformerConfig
 from regard.model.masks import Mask
-from regard.model.positions import Bias, Positions
+from regard.model.positions import Bias, Rotation
 from regard.model.watch import see
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -91,8 +91,8 @@ class FeedForward(nn.Module):
 class Where:
     """What self-attention must know about its tokens, the same for every layer of a stack."""
 
-    positions: Positions
     step: Step
+    rotate: Rotation
     bias: Bias | None
 
 
@@ -140,11 +140,11 @@ class Block(nn.Module):
 
     def look_around(self, where: Where, cache: KVCache | None, h: Tensor) -> Tensor:
         """Self-attention of h (B, T, D) over itself and what the cache holds."""
-        rotate, step, h = where.positions.rotate, where.step, narrow(h)
+        h = narrow(h)
         k, v = self.self_attn.keys_values(h)
-        q = rotate(self.self_attn.queries(h), step.pos)
-        k, v = step.keep(cache, rotate(k, step.pos), v)
-        return self.self_attn(q, k, v, step.mask, where.bias)
+        q = where.rotate(self.self_attn.queries(h))
+        k, v = where.step.keep(cache, where.rotate(k), v)
+        return self.self_attn(q, k, v, where.step.mask, where.bias)
 
     def look_at_source(self, memory: tuple[Tensor, Tensor], mask: Mask, h: Tensor) -> Tensor:
         """Cross-attention of h (B, T, D) to the source; the n hypotheses of a source are more queries of it."""

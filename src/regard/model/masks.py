@@ -71,6 +71,8 @@ class Mask:
 
     def draw(self, rows: slice, columns: slice) -> Tensor | None:
         """The booleans for these queries and keys, (B|1, 1, rows|1, columns); None when all is visible."""
+        if self.same_for_all_queries and self.real is None and not self.holes:
+            return None  # a step of decoding asks for it in every layer
         q_pos, k_pos = self.q_pos[:, rows, None], self.k_pos[:, None, columns]
         parts: list[Tensor] = []
         if self.causal:

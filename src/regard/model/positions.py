@@ -1,11 +1,12 @@
 """How order enters the model (chapter 2.6): three hooks, and each scheme overrides the ones it needs.
 
-    embed   adds something to the embeddings            sinusoidal, learned
-    rotate  turns queries and keys                      rope
-    bias    adds something to the scores                alibi, relative
+    embed     adds something to the embeddings          sinusoidal, learned
+    rotation  turns queries and keys                    rope
+    bias      adds something to the scores              alibi, relative
 
-What is unusual: attention calls the hooks and never asks which scheme it has; nothing is precomputed and stored, so a
-model has no buffers (it can be built on the meta device) and a computed scheme knows no longest sequence.
+What is unusual: attention never asks which scheme it has. Rotations and biases are functions, made once in a pass for
+all layers; nothing is stored between passes, so a model has no buffers (it can be built on the meta device) and a
+computed scheme knows no longest sequence.
 What it does not know: masks, caches, layers.
 
 Shapes: B batch, T queries, S keys, D d_model, H heads, d head width. Positions are integers counted from 0.
@@ -26,6 +27,8 @@ from regard.model.scaling import growth, rescaled
 
 Bias = Callable[[slice], Tensor]
 """A bias on the scores, drawn for a block of queries only when asked: rows -> (B|1, H, rows, S)."""
+Rotation = Callable[[Tensor], Tensor]
+"""Turns queries or keys, (B, heads, T, d) -> the same shape, by the positions that it was made for."""
 
 
 def frequencies(width: int, theta: float, like: Tensor) -> Tensor:
@@ -35,6 +38,11 @@ def frequencies(width: int, theta: float, like: Tensor) -> Tensor:
     """
     dtype = torch.promote_types(like.dtype, torch.float32)
     return 1 / theta ** (torch.arange(0, width, 2, dtype=dtype, device=like.device) / width)
+
+
+def unturned(x: Tensor) -> Tensor:
+    """The rotation of a scheme that has none."""
+    return x
 
 
 class Positions(nn.Module):
@@ -47,9 +55,9 @@ class Positions(nn.Module):
         """x (B, T, D) at pos (B|1, T) -> (B, T, D)."""
         return x
 
-    def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
-        """Queries or keys x (B, heads, T, d) at pos (B|1, T) -> the same shape."""
-        return x
+    def rotation(self, pos: Tensor, like: Tensor) -> Rotation:
+        """What turns queries and keys at pos (B|1, T) in every layer; `like`: of the dtype that computing begins in."""
+        return unturned
 
     def bias(self, q_pos: Tensor, k_pos: Tensor) -> Bias | None:
         """What is added to the scores of queries at q_pos (B|1, T) and keys at k_pos (B|1, S)."""
@@ -107,16 +115,23 @@ class RotaryPositions(Positions):
         super().__init__(config, causal=causal)
         assert isinstance(config.positions, Rope)
         self.theta, self.scaling, self.width = config.positions.theta, config.positions.scaling, config.turned_width
-        self.growth = growth(self.scaling)
+        self.head_width, self.growth = config.head_width, growth(self.scaling)
 
-    def rotate(self, x: Tensor, pos: Tensor) -> Tensor:
-        """Turn each pair by its angle."""
-        speed = rescaled(frequencies(self.width, self.theta, x), self.theta, self.scaling)
+    def rotation(self, pos: Tensor, like: Tensor) -> Rotation:
+        """Turns each pair by its angle."""
+        speed = rescaled(frequencies(self.width, self.theta, like), self.theta, self.scaling)
         angle = (pos[..., None] * speed).unsqueeze(-3)  # (B|1, 1, T, d/2)
         cos, sin = angle.cos() * self.growth, angle.sin() * self.growth
-        cos, sin = cos.to(x.dtype), sin.to(x.dtype)
-        a, b, rest = x.split([self.width // 2, self.width // 2, x.size(-1) - self.width], -1)
-        return torch.cat([a * cos - b * sin, b * cos + a * sin, rest], -1)
+        cos, sin = torch.cat([cos, cos], -1).to(like.dtype), torch.cat([-sin, sin], -1).to(like.dtype)
+
+        def turn(x: Tensor) -> Tensor:  # (a, b) -> (a cos - b sin, b cos + a sin)
+            return x * cos.to(x.dtype) + x.roll(self.width // 2, -1) * sin.to(x.dtype)
+
+        def turn_some(x: Tensor) -> Tensor:
+            turned, rest = x.split([self.width, x.size(-1) - self.width], -1)
+            return torch.cat([turn(turned), rest], -1)
+
+        return turn if self.width == self.head_width else turn_some
 
 
 def alibi_slopes(n_heads: int) -> list[float]:

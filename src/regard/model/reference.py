@@ -82,7 +82,10 @@ class Reference:
         return self._stack("transformer.decoder", ids, visible, memory=memory)
 
     def logits(self, hidden: Array) -> Array:
-        """Scores over the vocabulary: (T, D) -> (T, V)."""
+        """Scores over the vocabulary: (T, D) -> (T, V); of a masked model after one more layer."""
+        if "head.dense.weight" in self.weights:
+            sigma = SIGMA[self.config.activation]
+            hidden = self._norm("head.norm", sigma(with_one(hidden) @ self._matrix("head.dense")))
         W = self._weight(f"transformer.{self._said()}.weight" if self.config.tie_embeddings else "head.weight")
         b = self._weight("head.bias") if self.config.head_bias else 0.0
         return hidden * self.config.logit_scale @ W.T + b

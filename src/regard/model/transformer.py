@@ -59,7 +59,7 @@ class Stack(nn.Module):
         x = self.dropout(x if self.embed_norm is None else self.embed_norm(x))
         mask = step.mask
         bias = self.positions.bias(step.pos if mask.aligned else mask.q_pos, step.pos if mask.aligned else mask.k_pos)
-        where = Where(self.positions, step, bias)
+        where = Where(step, self.positions.rotation(step.pos, x), bias)
         memory_mask = None if state is None else state.memory_mask()
         for i, layer in enumerate(self.layers):
             cache = state.caches[i] if state is not None and state.caches else None

@@ -6,6 +6,7 @@ What it does not know: how a step is taken (training), where files lie (hub).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -47,5 +48,10 @@ class TrainingData(Protocol):
         ...
 
     def evaluate(self, model: Model) -> dict[str, float]:
-        """Scores on the development examples; `dev_loss` among them."""
+        """Scores on the development examples; `dev_loss` among them, and `dev_merit` where another decides."""
         ...
+
+
+def cost(scores: Mapping[str, float]) -> float:
+    """What the best checkpoint has least of: the development loss, or the merit (accuracy, F1) negated."""
+    return -scores["dev_merit"] if "dev_merit" in scores else scores["dev_loss"]

@@ -62,6 +62,7 @@ class Options(TypedDict, total=False):
     seed: int | None
     n: int
     truncate: bool
+    raw: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +84,7 @@ class Wish:
     seed: int | None = None
     n: int = 1
     truncate: bool = False
+    raw: bool = False
 
     def __post_init__(self) -> None:
         for name, value, least in (("max_tokens", self.max_tokens, 0), ("n", self.n, 1)):
@@ -194,10 +196,13 @@ class Writer:
 
     def _part(self, prompt: str, wish: Wish, where: str) -> _Part:
         """The prompt as ids with what stands before it, and how much may follow."""
-        own, lead = self.tokenizer.encode(prompt), list(self.conventions.lead)
-        if not own and not lead:
+        own, lead, reply = self.tokenizer.encode(prompt), list(self.conventions.lead), list[int]()
+        if self.conventions.turn and not wish.raw:  # a question, and the answer is to come
+            own = self.tokenizer.encode(prompt.strip())
+            lead, reply = map(list, self.conventions.turn)
+        elif not own and not lead:
             lead = [self.conventions.beginning]
-        ids, room = [*lead, *own], context(self.model.config)
+        ids, room = [*lead, *own, *reply], context(self.model.config)
         if room is None:
             return _Part(ids, wish.max_tokens, 0, where)
         left_out = 0
@@ -206,9 +211,9 @@ class Writer:
                 raise ConfigError("the prompt is longer than what the model looks back on", where=where,
                                   expected=f"at most {room:,} tokens", got=f"{len(ids):,}",
                                   mend="shorten it, or have its beginning cut off by --truncate")  # fmt: skip
-            kept = min(room, max(room // 2, room + 1 - wish.max_tokens)) - len(lead)
+            kept = min(room, max(room // 2, room + 1 - wish.max_tokens)) - len(lead) - len(reply)
             left_out = len(own) - max(1, kept)
-            ids = [*lead, *own[left_out:]]
+            ids = [*lead, *own[left_out:], *reply]
         # A token needs a position when it is read, so the last one said needs none.
         return _Part(ids, min(wish.max_tokens, room - len(ids) + 1), left_out, where)
 

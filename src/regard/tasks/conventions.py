@@ -12,12 +12,13 @@ What it does not know: texts; what a family is called.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from regard.data import Batch, padded
 from regard.errors import CheckpointError, ConfigError
 from regard.text import Tokenizer
+from regard.text.chat import ChatTemplate, Turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,7 @@ class Conventions:
         opening: what a text begins with where no template says so: <s>, else what ends the text before it (GPT-2).
         silent: what no text is written with, and no output therefore may hold: control tokens, and ids without a token.
         pads: of sources and of outputs; never looked at.
+        turn: of a model that answers, what stands before a user's words, and between them and an answer.
     """
 
     start: int | None
@@ -42,6 +44,7 @@ class Conventions:
     opening: int | None = None
     silent: tuple[int, ...] = ()
     pads: tuple[int, int] = (0, 0)
+    turn: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
     @classmethod
     def read(cls, about: Mapping[str, Any], tokenizer: Tokenizer, target: Tokenizer | None = None) -> Conventions:
@@ -59,7 +62,7 @@ class Conventions:
         end = tokenizer.role("eos")
         kept = {said_by.role("unk"), *ends}  # <unk> stands for text
         controls = {said_by.token_id(token) for token in said_by.specials}
-        return cls(
+        found = cls(
             start=start[0] if start else None,
             ends=tuple(ends),
             lead=tuple(lead) or before,
@@ -69,6 +72,12 @@ class Conventions:
             silent=tuple(sorted(token for token in controls - kept if token is not None)),
             pads=(tokenizer.pad_id, said_by.pad_id),
         )
+        return found.answering(ChatTemplate.read(about["chat"]), tokenizer) if "chat" in about else found
+
+    def answering(self, template: ChatTemplate, tokenizer: Tokenizer) -> Conventions:
+        """The same for a model that takes a prompt for a user's words, and answers."""
+        before, _, after = template.encode(tokenizer, Turn("user", ""))
+        return replace(self, turn=(tuple(before), (*after, *template.question(tokenizer, []))))
 
     def most_read(self, max_len: int) -> int:
         """How many tokens of its own a source may have."""
@@ -96,14 +105,18 @@ class Conventions:
                               got="a vocabulary without tokens for a beginning and an end")  # fmt: skip
         return self.opening
 
-    def batch(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
+    def lengths(self, source: Sequence[int], target: Sequence[int]) -> tuple[int, int]:
+        """How many tokens a pair has in a batch, on either side."""
+        return len(self.lead) + len(source) + len(self.tail), len(self.forced) + len(target) + 1
+
+    def batch(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], *, multiple: int = 1) -> Batch:
         """B sources and B outputs, as their own tokens, with all that stands around them.
 
-        The first tokens of `tgt_out` are the forced ones.
+        The first tokens of `tgt_out` are the forced ones. Widths are rounded up to a multiple of `multiple`.
         """
-        src, src_real = padded([[*self.lead, *ids, *self.tail] for ids in sources], self.pads[0], 1)
-        tgt_in, tgt_real = padded([[*self.first, *ids] for ids in targets], self.pads[1], 1)
-        tgt_out, _ = padded([[*self.forced, *ids, self.end] for ids in targets], self.pads[1], 1)
+        src, src_real = padded([[*self.lead, *ids, *self.tail] for ids in sources], self.pads[0], multiple)
+        tgt_in, tgt_real = padded([[*self.first, *ids] for ids in targets], self.pads[1], multiple)
+        tgt_out, _ = padded([[*self.forced, *ids, self.end] for ids in targets], self.pads[1], multiple)
         return Batch(src, src_real, tgt_in, tgt_out, tgt_real, count=int(tgt_real.sum()))
 
 

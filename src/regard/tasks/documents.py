@@ -18,8 +18,10 @@ import numpy as np
 
 from regard.data import Finding
 from regard.data.corpus import Corpus as Ids
-from regard.data.documents import Document, read_documents
+from regard.data.documents import Document
+from regard.data.documents import Documents as Reading
 from regard.data.encoding import encode_documents
+from regard.data.parts import describe, find_sources, share
 from regard.data.shards import is_prepared, open_shards
 from regard.errors import DataError
 from regard.text import Tokenizer
@@ -40,6 +42,7 @@ class Documents:
         train, dev: texts; empty where `prepared` holds them.
         prepared: the folders of prepared ids, of training and of development (None: held out of the first).
         letters: a token is a character.
+        read: how the files were read, and what of them is no document, in sentences.
     """
 
     train: list[Document]
@@ -49,15 +52,21 @@ class Documents:
     held_out: bool
     prepared: tuple[Path, Path | None] | None = None
     letters: bool = False
+    read: tuple[str, ...] = ()
 
     def told(self) -> list[str]:
         """What the user should hear of them."""
         if not self.held_out:
-            return []
-        if self.prepared or len(self.dev) > 1 or len(self.train) > 1:
-            some = "some documents are" if self.prepared else f"{len(self.dev):,} documents are"
-            return [f"{some} held out for development (no --dev was given)"]
-        return [f"the last tenth of {self.dev[0].path.name} is held out for development (no --dev was given)"]
+            return [*self.read]
+        some = f"the last tenth of {self.dev[0].path.name} is" if self._one_text else f"{len(self.dev):,} documents are"
+        if self.prepared:
+            some = f"{_held(len(open_shards(self.prepared[0]))):,} documents are"
+        return [*self.read, f"{some} held out for development (no --dev was given)"]
+
+    @property
+    def _one_text(self) -> bool:
+        """Whether both sides are of the same document."""
+        return len(self.train) == len(self.dev) == 1 and self.train[0].path == self.dev[0].path
 
     def where(self, index: int) -> str:
         """`file:line` of one training document."""
@@ -114,20 +123,34 @@ def read_texts(
         DataError: a file or a line is bad, there is no text, or more than fits into memory.
     """
     if len(train) == 1 and is_prepared(Path(train[0])):
-        folders = Path(train[0]), Path(dev[0]) if dev else None
-        hashes = {name: digest for folder in folders if folder for name, digest in open_shards(folder).sha256.items()}
-        return Documents([], [], [], hashes, held_out=not dev, prepared=folders)
-    texts, hashes = _read(train, unit, field, skip_bad)
+        return _prepared(Path(train[0]), [Path(folder) for folder in dev])
+    texts, hashes, read = _read(train, unit, field, skip_bad)
     if dev:
-        held, more = _read(dev, unit, field, skip_bad)
-        findings = [_size_of(texts), _overlap(texts, held)]
-        return Documents(texts, held, findings, hashes | more, held_out=False, letters=letters)
-    kept, held = _parted(texts, seed)
-    return Documents(kept, held, [_size_of(texts)], hashes, held_out=True, letters=letters)
+        held, more, _ = _read(dev, unit, field, skip_bad)
+        findings = [_size_of(texts), overlap(texts, held)]
+        return Documents(texts, held, findings, hashes | more, held_out=False, letters=letters, read=read)
+    kept, held = parted(texts, seed)
+    return Documents(kept, held, [_size_of(texts)], hashes, held_out=True, letters=letters, read=read)
 
 
-def _read(files: Sequence[str], unit: str, field: str, skip_bad: int) -> tuple[list[Document], dict[str, str]]:
-    documents = read_documents([Path(file) for file in files], unit=unit, field=field, skip_bad=skip_bad)
+def _prepared(train: Path, dev: Sequence[Path]) -> Documents:
+    """The documents in folders that `regard prepare` wrote."""
+    if len(dev) > 1 or (dev and not is_prepared(dev[0])):
+        raise DataError("a prepared corpus is looked at on a prepared one", where="--dev", expected="one such folder",
+                        got=" ".join(map(str, dev)),
+                        mend=f"regard prepare {dev[0]} --out DIR --tokenizer {train}")  # fmt: skip
+    whole, folders = open_shards(train), (train, dev[0] if dev else None)
+    hashes = {**whole.sha256, **(open_shards(dev[0]).sha256 if dev else {})}
+    read = f"{len(whole):,} prepared documents, {whole.tokens:,} tokens"
+    return Documents([], [], [], hashes, held_out=not dev, prepared=folders, read=(read,))
+
+
+def _read(
+    files: Sequence[str], unit: str, field: str, skip_bad: int
+) -> tuple[list[Document], dict[str, str], tuple[str, ...]]:
+    """The documents, the files' hashes, and what there is to say of them."""
+    sources = find_sources([Path(file) for file in files])
+    documents = Reading(share(sources, 0, 1), unit=unit, field=field, skip_bad=skip_bad)
     found, size = list[Document](), 0
     for document in documents:
         found.append(document)
@@ -138,11 +161,17 @@ def _read(files: Sequence[str], unit: str, field: str, skip_bad: int) -> tuple[l
                             mend=f"regard prepare {' '.join(files)} --out DIR, then train on DIR")  # fmt: skip
     if not found:
         raise DataError("there is no text", where=" ".join(files), expected="at least one document")
-    return found, documents.sha256
+    left = ((documents.empty, "empty documents"), (len(documents.skipped), "bad lines"))
+    said = [f"{what} left out: {count:,}" for count, what in left if count]
+    return found, documents.sha256, (*describe(sources, unit, field), *said)
 
 
-def _parted(texts: list[Document], seed: int) -> tuple[list[Document], list[Document]]:
-    """What is trained on, and what is held out."""
+def parted(texts: list[Document], seed: int) -> tuple[list[Document], list[Document]]:
+    """What is trained on, and what is held out; copies are on one side, and a single text is cut.
+
+    Raises:
+        DataError: there is too little of it, or all texts are alike.
+    """
     if len(texts) == 1:
         one = texts[0]
         cut = int((1 - SHARE) * len(one.text))
@@ -180,7 +209,8 @@ def _size_of(texts: Sequence[Document]) -> Finding:
                    f"{sentence}: little to learn a language from" if few else sentence)  # fmt: skip
 
 
-def _overlap(train: Sequence[Document], dev: Sequence[Document]) -> Finding:
+def overlap(train: Sequence[Document], dev: Sequence[Document]) -> Finding:
+    """How many development documents are in the training too, which is none that should be."""
     known = {_rank(document, 0) for document in train}
     shared = [f"{document.path}:{document.line}" for document in dev if _rank(document, 0) in known]
     sentence = f"{len(shared):,} of {len(dev):,} development documents are in the training too"

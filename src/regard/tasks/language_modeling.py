@@ -11,7 +11,7 @@ Shapes: B rows, T predictions in a row, N real predictions, D d_model, V vocabul
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +19,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.data import padded
 from regard.data.corpus import Corpus
 from regard.data.packing import PackedBatches, TokenBatch, windows
 from regard.model import LMHead, Model
 from regard.tasks.baselines import bits_per_byte
+from regard.tasks.conventions import Conventions
+from regard.tasks.groups import alike
 from regard.tasks.losses import CHUNK_BYTES, linear_cross_entropy
 from regard.text import Tokenizer
 
@@ -109,6 +112,27 @@ def _each(model: Model, batches: Iterable[TokenBatch]) -> Iterable[tuple[np.ndar
         yield pos[batch.real].numpy(), _nats(model, hidden[moved.real], moved.targets[moved.real]).cpu().numpy()
 
 
+@torch.no_grad()
+def score_texts(model: Model, texts: Sequence[Sequence[int]], *, before: Sequence[int], end: int) -> list[list[float]]:
+    """log p of each token of each text after those before it, the end last; natural logarithm.
+
+    Args:
+        texts: as ids without control tokens.
+        before: what each begins with, one token at least; it is given, and not scored.
+    """
+    scores: list[list[float]] = [[]] * len(texts)
+    for rows in alike([len(before) + len(ids) for ids in texts], EVALUATED_TOKENS):
+        given, real = padded([[*before, *texts[i]] for i in rows], end, 1)
+        wanted, _ = padded([[*before[1:], *texts[i], end] for i in rows], end, 1)
+        real[:, : len(before) - 1] = False
+        hidden = model.transformer.decode(given.to(model.device), model.transformer.start())  # (B, T, D)
+        there = real.to(model.device)
+        nats = _nats(model, hidden[there], wanted.to(model.device)[there]).split(real.sum(1).tolist())
+        for i, own in zip(rows, nats, strict=True):
+            scores[i] = (-own.double()).tolist()
+    return scores
+
+
 def _nats(model: Model, hidden: Tensor, targets: Tensor) -> Tensor:
     """- log p of each of N targets, (N,), with the logits of some at a time."""
     rows = max(1, CHUNK_BYTES // (4 * model.config.target_vocab_size))
@@ -125,13 +149,17 @@ class LanguageData:
         length: T, the predictions in a row: how far back the model learns to look.
         tokens_per_batch: predictions in a step.
         seed: of the order.
+        conventions: what begins and ends a text; None: what does in models trained here.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, train: Corpus, dev: Corpus, *, length: int, tokens_per_batch: int, seed: int
-    ) -> None:
+        self, tokenizer: Tokenizer, train: Corpus, dev: Corpus, *, length: int, tokens_per_batch: int, seed: int,
+        conventions: Conventions | None = None,
+    ) -> None:  # fmt: skip
         self.tokenizer, self.train, self.dev, self.length = tokenizer, train, dev, length
-        self.control = {"bos_id": tokenizer.bos_id, "eos_id": tokenizer.eos_id, "pad_id": tokenizer.pad_id}
+        self.conventions = conventions or Conventions.read({}, tokenizer)
+        begin, end = self.conventions.beginning, self.conventions.end
+        self.control = {"bos_id": begin, "eos_id": end, "pad_id": tokenizer.pad_id}
         rows = max(1, tokens_per_batch // length)
         self.order = PackedBatches(train, length=length, rows=rows, seed=seed, **self.control)
 

@@ -18,6 +18,8 @@ from torch import Tensor
 
 CHUNK_BYTES = 2**24
 """Logits held at a time: about what a last-level cache keeps."""
+GPU_CHUNK_BYTES = 2**29
+"""The same on a GPU: it has no such cache, wants products of many rows, and waits for the host once a chunk."""
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -35,7 +37,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         total = torch.zeros((), dtype=torch.promote_types(compute, torch.float32), device=h.device)
         mean_row = w.mean(0)
         mean_bias = 0.0 if bias is None else bias.mean()
-        rows = _chunk(h.size(0), vocab * h.element_size())
+        rows = _chunk(h.size(0), vocab * h.element_size(), CHUNK_BYTES if kind == "cpu" else GPU_CHUNK_BYTES)
         for start in range(0, h.size(0), rows):
             part = h[start : start + rows]
             wanted = torch.arange(len(part), device=h.device), targets[start : start + rows]
@@ -66,9 +68,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return d_hidden * upstream, d_weight * upstream, None if d_bias is None else d_bias * upstream, None, None
 
 
-def _chunk(n: int, row_bytes: int) -> int:
+def _chunk(n: int, row_bytes: int, most: int) -> int:
     """Rows at a time, all chunks about alike: few rows cost a product nearly as much as many."""
-    return max(16, -(-n // max(1, -(-n * row_bytes // CHUNK_BYTES))))
+    return max(16, -(-n // max(1, -(-n * row_bytes // most))))
 
 
 def _log_z(logits: Tensor, p: Tensor, wanted: tuple[Tensor, Tensor]) -> Tensor:

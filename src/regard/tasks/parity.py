@@ -32,7 +32,9 @@ TOLERANCES = {"logits": 1e-4, "hidden states": 1e-4, "log-probabilities": 1e-3, 
 """The greatest difference allowed of each quantity, unless another is asked for. The first three are for a spread of 1,
 and grow with it; BLEU is in points, the loss in nats a token."""
 TOGETHER = 8
-"""Texts computed at once."""
+"""Texts computed at once, whose logits are all kept for a moment."""
+ASKED = 32
+"""Questions answered at once."""
 
 
 class Peer(Protocol):
@@ -230,10 +232,10 @@ def _batches(cases: Sequence[Case]) -> Iterator[list[Case]]:
 
 
 def _runs(order: Sequence[int], lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Up to TOGETHER of them with prompts of one length, in that order."""
+    """Up to ASKED of them with prompts of one length, in that order."""
     run: list[int] = []
     for i in order:
-        if run and (len(run) == TOGETHER or lengths[i] != lengths[run[0]]):
+        if run and (len(run) == ASKED or lengths[i] != lengths[run[0]]):
             yield run
             run = []
         run.append(i)

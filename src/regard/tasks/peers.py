@@ -21,7 +21,7 @@ from regard.errors import ConfigError, MissingExtraError
 from regard.hub.ctranslate import transformers_quietly
 from regard.hub.export import Ids
 from regard.model import TransformerConfig
-from regard.tasks.parity import TOGETHER
+from regard.tasks.parity import ASKED
 from regard.tasks.questions import Case, Question, padded
 from regard.text import Tokenizer
 
@@ -78,7 +78,7 @@ class TransformersPeer:
     @torch.no_grad()
     def outputs(self, questions: Sequence[Question]) -> list[list[int]]:
         """As `Peer`. Prompts are asked one by one, for they would have to be padded on the left."""
-        size = TOGETHER if self.both else 1
+        size = ASKED if self.both else 1
         groups = [questions[start : start + size] for start in range(0, len(questions), size)]
         return [found for group in groups for found in self._generate(group)]
 
@@ -132,7 +132,7 @@ class CTranslate2Peer:
         most = max(question.limit for question in questions)
         usual: dict[str, Any] = {
             "beam_size": 1, "return_end_token": True,
-            "max_batch_size": TOGETHER if self.both else 1,  # of several prompts, some come back in the outputs
+            "max_batch_size": ASKED if self.both else 1,  # of several prompts, some come back in the outputs
             "suppress_sequences": [[self.tokens[i]] for i in self.ids.banned if i < self.known] or None,
         }  # fmt: skip
         begun = len(questions[0].case.target) - 1 if self.both else 0

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data import Batch, Pairs, TokenBatches, collate, deal
+from regard.data import Batch, Pairs, TokenBatches, deal
 from regard.model import LMHead, Model
+from regard.tasks.conventions import Conventions
 from regard.tasks.losses import linear_cross_entropy
 from regard.tasks.metrics import translation_metrics
 from regard.tasks.rdrop import symmetric_divergence
@@ -71,8 +72,10 @@ class TranslationData:
     """Pairs as ids: training batches by step, and the loss on the development pairs.
 
     Args:
+        tokenizer: of the targets.
         train, dev: source and target texts as ids without control tokens, what goes before each source included.
         variation: makes the training pairs anew in each epoch; None: they stay what they are.
+        conventions: what stands around sources and targets; None: what does in models trained here.
         tokens_per_batch, seed, multiple, max_len: see `TokenBatches`.
     """
 
@@ -87,10 +90,12 @@ class TranslationData:
         multiple: int,
         max_len: int,
         variation: Variation | None = None,
+        conventions: Conventions | None = None,
     ) -> None:
         self.tokenizer, self.train, self.dev, self.multiple = tokenizer, train, dev, multiple
         self.variation, self.max_len = variation, max_len
-        lengths = [(len(s) + 1, len(t) + 1) for s, t in zip(*train, strict=True)]
+        self.conventions = conventions or Conventions.read({}, tokenizer)
+        lengths = list(map(self.conventions.lengths, *train))
         self.order = TokenBatches(
             lengths, tokens_per_batch=tokens_per_batch, seed=seed, multiple=multiple, max_len=max_len
         )
@@ -138,11 +143,8 @@ class TranslationData:
         return {"dev_loss": total / max(1, count)}
 
     def _collate(self, pairs: tuple[Sequence[list[int]], Sequence[list[int]]], rows: Sequence[int]) -> Batch:
-        t = self.tokenizer
-        return collate(
-            [pairs[0][i] for i in rows], [pairs[1][i] for i in rows],
-            pad_id=t.pad_id, bos_id=t.bos_id, eos_id=t.eos_id, multiple=self.multiple,
-        )  # fmt: skip
+        sources, targets = ([side[i] for i in rows] for side in pairs)
+        return self.conventions.batch(sources, targets, multiple=self.multiple)
 
 
 def length_ratio(sources: Sequence[list[int]], targets: Sequence[list[int]]) -> float:
@@ -166,7 +168,9 @@ def bleu_on(
     rows = sorted({round(i * (len(pairs) - 1) / max(1, at_most - 1)) for i in range(at_most)})
     sources, ratio = [data.dev[0][i] for i in rows], length_ratio(*data.train)
     model.eval()
-    found = search_translations(model, data.tokenizer, sources, ratio=ratio, beam=1)
+    found = search_translations(
+        model, data.tokenizer, sources, ratio=ratio, beam=1, conventions=data.conventions
+    )  # fmt: skip
     by_language: dict[str | None, list[tuple[str, str]]] = {}
     for i, best in zip(rows, found, strict=True):
         code = language if pairs.to is None else pairs.to[i]

@@ -59,14 +59,16 @@ class Variation:
 
     Attributes:
         source, target: N texts each.
+        target_tokenizer: of the targets; the same one, unless there are two vocabularies.
         prefixes: the ids before each source's own (`tasks.prefix`).
         plain: the ids of all sources and targets as they are, prefixes included; they stand in for a form that would
             be longer than `max_len` with its end.
         augment: the share of pairs that take another form.
-        dropout: cuts the texts into pieces, or None for the tokenizer's own ones.
+        dropout: cuts sources and targets into pieces, or None for the tokenizers' own ones.
     """
 
     tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
     source: Sequence[str]
     target: Sequence[str]
     prefixes: Sequence[list[int]]
@@ -74,7 +76,7 @@ class Variation:
     seed: int
     max_len: int
     augment: float = 0.0
-    dropout: BpeDropout | None = None
+    dropout: tuple[BpeDropout, BpeDropout] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.augment <= 1:
@@ -90,6 +92,9 @@ class Variation:
         source, target = vary(self.source[row], self.target[row], self.augment, random)
         if self.dropout is None and (source, target) == (self.source[row], self.target[row]):
             return self.plain[0][row], self.plain[1][row]
-        encode = self.tokenizer.encode if self.dropout is None else lambda text: self.dropout.encode(text, random)
-        ids = self.prefixes[row] + encode(source), encode(target)
+        if self.dropout is None:
+            pieces = self.tokenizer.encode(source), self.target_tokenizer.encode(target)
+        else:
+            pieces = self.dropout[0].encode(source, random), self.dropout[1].encode(target, random)
+        ids = self.prefixes[row] + pieces[0], pieces[1]
         return ids if max(map(len, ids)) < self.max_len else (self.plain[0][row], self.plain[1][row])

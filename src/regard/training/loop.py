@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from regard.errors import NonFiniteError
-from regard.tasks.base import TrainingData
+from regard.tasks.base import TrainingData, cost
 from regard.training.ema import Ema
 from regard.training.optim import lr_factor, set_lr
 from regard.training.recipe import Recipe
@@ -96,7 +96,7 @@ class Loop:
                 looked = progress.step
                 yield from self._look()
                 if recipe.patience and progress.since_best >= recipe.patience:
-                    yield EndEvent(f"no better development loss in {recipe.patience} evaluations")
+                    yield EndEvent(f"nothing better on the development examples in {recipe.patience} evaluations")
                     return
         if progress.step != looked and progress.step:
             yield from self._look()  # whatever was reached in time is worth a checkpoint
@@ -129,9 +129,9 @@ class Loop:
         progress, started = self.progress, time.monotonic()
         with self.ema.exchanged() if self.ema else nullcontext():  # whoever hears of it saves the averages
             scores = self.data.evaluate(self.inner.model)
-            better = progress.best is None or scores["dev_loss"] < progress.best
+            better = progress.best is None or cost(scores) < progress.best
             if better:
-                progress.best, progress.best_step, progress.since_best = scores["dev_loss"], progress.step, 0
+                progress.best, progress.best_step, progress.since_best = cost(scores), progress.step, 0
             else:
                 progress.since_best += 1
             yield DevEvent(progress.step, scores, better, time.monotonic() - started)

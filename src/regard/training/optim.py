@@ -10,6 +10,7 @@ What it does not know: models beyond their parameters' names and shapes.
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -21,6 +22,10 @@ from regard.training.recipe import OptimRecipe, ScheduleRecipe
 
 _NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 """Coefficients of Jordan's quintic: it takes every singular value in (0, 1] to about 1 in five rounds."""
+
+_LAYER = re.compile(r"(.*)\.layers\.(\d+)\.")
+_BELOW = re.compile(r"(.*\.)?transformer\.(?!\w+\.norm\.)")
+"""What is no layer, and lies below them all."""
 
 
 def orthogonalise(matrices: Tensor, rounds: int = 5) -> Tensor:
@@ -41,14 +46,14 @@ class Muon(torch.optim.Optimizer):
     """Momentum whose matrix updates are orthogonalised: every direction in it gets the same size.
 
     Args:
-        parameters: matrices only.
+        parameters: matrices only, or groups of them with rates of their own.
         lr: as for AdamW; a matrix (A, B) is moved by lr * 0.2 * sqrt(max(A, B)) * orthogonal.
         dtype: what the orthogonalisation computes in.
     """
 
     def __init__(
-        self, parameters: Iterable[Tensor], *, lr: float, momentum: float = 0.95, weight_decay: float = 0.0,
-        dtype: torch.dtype = torch.float32,
+        self, parameters: Iterable[Tensor] | list[dict[str, Any]], *, lr: float, momentum: float = 0.95,
+        weight_decay: float = 0.0, dtype: torch.dtype = torch.float32,
     ) -> None:  # fmt: skip
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
         self.dtype = dtype
@@ -80,25 +85,51 @@ class Muon(torch.optim.Optimizer):
 
 def make_optimizers(model: nn.Module, recipe: OptimRecipe) -> list[torch.optim.Optimizer]:
     """Muon (when asked for) on the matrices of the blocks, AdamW on embeddings, norms, biases and heads."""
-    matrices: list[nn.Parameter] = []
-    rest: list[nn.Parameter] = []
+    matrices: dict[float, list[nn.Parameter]] = defaultdict(list)
+    rest: dict[float, tuple[list[nn.Parameter], list[nn.Parameter]]] = defaultdict(lambda: ([], []))
+    above = layers_above(name for name, _ in model.named_parameters())
     for name, p in model.named_parameters():
         if p.requires_grad:
-            block = ".layers." in name and p.ndim == 2 and recipe.kind == "muon"
-            (matrices if block else rest).append(p)
-    decayed, plain = [p for p in rest if p.ndim >= 2], [p for p in rest if p.ndim < 2]
-    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}]
-    fused = rest[0].device.type in ("cpu", "cuda")
+            share = recipe.layer_decay ** above[name]
+            if ".layers." in name and p.ndim == 2 and recipe.kind == "muon":
+                matrices[share].append(p)
+            else:
+                rest[share][p.ndim < 2].append(p)
+    groups = [
+        {"params": some, "lr": share * recipe.lr, "weight_decay": decay}
+        for share, (decayed, plain) in rest.items()
+        for some, decay in ((decayed, recipe.weight_decay), (plain, 0.0))
+    ]
+    fused = next(model.parameters()).device.type in ("cpu", "cuda")
     optimizers: list[torch.optim.Optimizer] = [
         torch.optim.AdamW(groups, lr=recipe.lr, betas=recipe.betas, eps=recipe.eps, fused=fused)
     ]
     if matrices:
         dtype = getattr(torch, recipe.matrix_dtype)
-        optimizers.append(Muon(matrices, lr=recipe.matrix_lr, weight_decay=recipe.weight_decay, dtype=dtype))
+        peak = recipe.matrix_lr
+        rates: list[dict[str, Any]] = [{"params": own, "lr": share * peak} for share, own in matrices.items()]
+        optimizers.append(Muon(rates, lr=peak, weight_decay=recipe.weight_decay, dtype=dtype))
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["peak_lr"] = group["lr"]
     return optimizers
+
+
+def layers_above(names: Iterable[str]) -> dict[str, int]:
+    """Of each parameter, how many steps it lies below the head.
+
+    0 for the head and a norm that ends a stack, 1 for the last layer, one more for each layer below, and one more than
+    the deepest layer for the embeddings.
+    """
+    places = {name: _LAYER.match(name) for name in names}
+    depth: dict[str, int] = defaultdict(int)
+    for found in filter(None, places.values()):
+        depth[found[1]] = max(depth[found[1]], int(found[2]) + 1)
+    bottom = 1 + max(depth.values(), default=0)
+    return {
+        name: depth[found[1]] - int(found[2]) if found else bottom if _BELOW.match(name) else 0
+        for name, found in places.items()
+    }
 
 
 def lr_factor(step: int, schedule: ScheduleRecipe, total: int | None) -> float:

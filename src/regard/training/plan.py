@@ -19,11 +19,16 @@ from regard.model import TransformerConfig
 from regard.runtime import longest_open
 from regard.training.pace import best_precision, token_seconds, training_flops
 from regard.training.recipe import Recipe
+from regard.training.start import brings_vocabulary
 from regard.training.subject import Corpus
 from regard.training.subjects import SUBJECTS
 
 TRAINING_SHARE = 0.85
 """Of the minutes; reading, the tokenizer, evaluations and the end take the rest."""
+LEAST_BATCH = 900
+"""Tokens of an update."""
+FEWEST = 150
+"""Updates that are made however few passes the recipe has."""
 LADDER = ((64, 2), (96, 3), (128, 3), (128, 4), (192, 4), (256, 5), (384, 6), (512, 6), (768, 8))
 """Widths and layers; the subject says what a model of these is."""
 
@@ -53,9 +58,8 @@ def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.d
     """Fill in what `base` leaves open for a run of so many minutes; what `base.model` already says is kept."""
     base = SUBJECTS[base.task].unset(base)
     source, target = corpus.amount()
-    seconds, vocabulary = 60 * minutes * TRAINING_SHARE / _passes(base), _vocabulary(target)
-    if base.init_from:
-        vocabulary = base.tokenizer.vocab_size
+    seconds = 60 * minutes * TRAINING_SHARE / _passes(base)
+    vocabulary = base.tokenizer.vocab_size if brings_vocabulary(base) else _vocabulary(target)
     sizes = [_Size.make(base.task, d, n, vocabulary, source / target, seconds, speeds) for d, n in LADDER]
     # A model earns its size when it can see about as many tokens as its blocks have weights, and its data can fill it.
     fitting = [s for s in sizes if s.tokens >= 0.5 * s.block_weights and s.block_weights <= 4 * max(target, 2e5)]
@@ -66,8 +70,12 @@ def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.d
     flops = speeds.matmul_flops
     size = _Size.of(axes, vocabulary, source / target, seconds, speeds)
     tokens, precision = size.tokens, best_precision(size.config, source / target, speeds)
+    clock: float | None = minutes
+    most = max(base.loop.epochs * target, FEWEST * LEAST_BATCH)  # of few examples, more passes
+    if base.loop.epochs and tokens > most:
+        tokens, clock = most, None  # done before the time is used up
     epochs = tokens / target
-    batch = int(min(16_000, max(900, tokens / 900)))
+    batch = int(min(16_000, max(LEAST_BATCH, tokens / 900)))
     updates = tokens / batch
     recipe = replace(
         base,
@@ -78,13 +86,13 @@ def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.d
         schedule=replace(base.schedule, warmup=int(min(1_000, max(20, updates / 16)))),
         loop=replace(
             base.loop,
-            minutes=minutes,
+            minutes=clock,
             dtype=precision,
             evaluate_every=max(20, int(updates / 6)),
             open_until=longest_open(speeds, device, DTYPES[precision]),
         ),
     )
-    return estimate(recipe, corpus, speeds, tokens=tokens, minutes=minutes)
+    return estimate(recipe, corpus, speeds, tokens=tokens, minutes=clock)
 
 
 def estimate(recipe: Recipe, corpus: Corpus, speeds: Speeds, *, tokens: float | None, minutes: float | None) -> Plan:

@@ -23,8 +23,13 @@ class DataRecipe:
     """What of a plain text is one document: file, paragraph, line, or the line that stands between two."""
     field: str = "text"
     """The column or field of the text in tables of documents."""
-    columns: tuple[str, str] | None = None
-    """The two columns of a table without a header, or to be taken from one with more."""
+    columns: tuple[str, ...] | None = None
+    """The columns of a table without a header, or to be taken from one with more: source and target; text (or both
+    texts) and label."""
+    labels: Literal["one", "several", "number"] = "one"
+    """Of classification: what a text is labelled with, one class, any number of classes, or a number."""
+    label_until: str | None = None
+    """What of a class counts ends before this: ":" makes NUM of NUM:dist."""
     languages: tuple[str, str] | None = None
     """Source and target language; none: from the files' suffixes or header."""
     extra: tuple[str, ...] = ()
@@ -74,8 +79,20 @@ class OptimRecipe:
     betas: tuple[float, float] = (0.9, 0.98)
     eps: float = 1e-9
     weight_decay: float = 0.0
+    layer_decay: float = 1.0
+    """Each layer's rates as a share of those of the layer above it, the head's being the peak; 1: all alike."""
     clip: float = 1.0
     """Largest norm of the whole gradient; 0: none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoraRecipe:
+    """Low-rank adapters, in place of training the whole of a model that a run starts from."""
+
+    rank: int = 0
+    """Of the adapters; 0: none, the whole model learns."""
+    alpha: float = 16.0
+    """An adapter counts alpha / rank."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +111,8 @@ class LoopRecipe:
     """How long, how precisely, and how often to look."""
 
     steps: int = 10_000
+    epochs: float = 0.0
+    """A plan makes at most so many passes over the training examples, however much time there is; 0: any number."""
     stop: int | None = None
     """End after so many updates although the schedule was for `steps`: where a clock cut a run short."""
     minutes: float | None = None
@@ -117,15 +136,24 @@ class LoopRecipe:
 class Recipe:
     """The whole of a run."""
 
-    task: Literal["translation", "language-model", "masked-lm"] = "translation"
+    task: Literal["translation", "language-model", "masked-lm", "classification", "tagging", "question-answering"] = (
+        "translation"
+    )
     seed: int = 1
     data: DataRecipe
     init_from: str | None = None
     """A model or run whose weights, sizes and tokenizer the run starts from; none: from nothing."""
+    freeze: Literal["none", "encoder"] = "none"
+    """What of the model stays as it is: with "encoder" a new head is all that learns."""
+    lora: LoraRecipe = LoraRecipe()
     tokenizer: TokenizerRecipe = TokenizerRecipe()
     model: dict[str, Any] = field(default_factory=dict)
     """Axes of TransformerConfig; vocab_size is the tokenizer's."""
+    pooling: Literal["mean", "cls"] = "mean"
+    """Of classification: what of a text is classified, the mean of its tokens, or its first token through a pooler."""
     label_smoothing: float = 0.1
+    class_weights: Literal["none", "balanced"] = "none"
+    """Of classification into one class: balanced, rare classes count as much in all as frequent ones."""
     rdrop: float = 0.0
     """alpha of R-Drop: each batch goes through twice, and the two predictions are drawn together; 5 is usual."""
     augment: float = 0.0

@@ -24,9 +24,10 @@ from regard.hub.atomic import commit_folder, point, read_pointer, remove_folder,
 from regard.hub.card import model_card
 from regard.hub.folder import read_config, write_model
 from regard.hub.lock import lock_folder
-from regard.hub.weights import load_strict, read_model_weights
+from regard.hub.weights import load_strict, read_model_weights, state_tensors
+from regard.model.lora import merged
 from regard.runtime import keep_freed_memory, open_attention_until
-from regard.text import Tokenizer
+from regard.tasks.base import cost
 from regard.training.circumstances import circumstances
 from regard.training.ema import Ema
 from regard.training.log import Guard, RunLog, draw_curves, has_line
@@ -35,11 +36,11 @@ from regard.training.optim import make_optimizers
 from regard.training.outcome import Result, outcome, refuse_mixing
 from regard.training.plan import TRAINING_SHARE
 from regard.training.recipe import Recipe
-from regard.training.start import make_model, open_origin
+from regard.training.start import choose_learners, make_model, open_origin, read_origin
 from regard.training.state import Progress, read_state, write_state
 from regard.training.step import TrainStep
 from regard.training.subject import Corpus
-from regard.training.subjects import SUBJECTS
+from regard.training.subjects import SUBJECTS, going_on
 
 
 class Reporter(Protocol):
@@ -65,19 +66,22 @@ class Run:
         self.recipe, self.out, self.began, self.reporter = recipe, out, began, reporter
         self.log, self.guard, self.look_seconds = RunLog(out), Guard(), 0.0
         refuse_mixing(out, resume=resume)
-        self.subject = SUBJECTS[recipe.task]
+        latest = self._latest() if resume else None
+        folder, self.origin = self._origin(latest)
+        self.start = read_origin(folder) if folder else None
+        self.subject = going_on(recipe.task, self.start) if self.start else SUBJECTS[recipe.task]
         self.corpus = self.subject.read(recipe) if corpus is None else corpus
         reporter.show(self.corpus.findings)
         for sentence in self.corpus.told():
             reporter.say(sentence)
-        latest = self._latest() if resume else None
-        folder, self.origin = self._origin(latest)
-        self.tokenizer = Tokenizer.load(folder) if folder else self.subject.tokenizer(recipe, self.corpus)
+        self.tokenizer = self.start.tokenizer if self.start else self.subject.tokenizer(recipe, self.corpus)
         self.data = self.subject.data(recipe, self.corpus, self.tokenizer)
         if self.data.left_out:
             reporter.say(self.data.left_out)
-        self.model = make_model(recipe, self.subject.head, self.tokenizer, folder).to(device)
-        dtype, task = getattr(torch, recipe.loop.dtype), self.subject.task(recipe, self.tokenizer)
+        labels = self.subject.facts(self.data, self.corpus).get("labels", ())
+        self.model = make_model(recipe, self.subject.head, self.tokenizer, folder, labels).to(device)
+        choose_learners(self.model, recipe)
+        dtype, task = getattr(torch, recipe.loop.dtype), self.subject.task(recipe, self.data)
         inner = TrainStep(self.model, task, dtype, compiled=recipe.loop.compile)
         optimizers = make_optimizers(self.model, recipe.optim)
         progress = Progress(total=None if recipe.loop.minutes else recipe.loop.steps)
@@ -174,7 +178,8 @@ class Run:
 
         def write(folder: Path) -> None:
             self._write_model(folder, event.scores, {})
-            write_state(folder / "state", self.loop.optimizers, progress, self.ema.weights if self.ema else None)
+            trained = state_tensors(self.model) if self.recipe.lora.rank else None  # what was saved is merged
+            write_state(folder / "state", self.loop.optimizers, progress, self.ema.weights if self.ema else trained)
 
         commit_folder(self.out / "checkpoints" / name, write)
         point(self.out / "latest", name)
@@ -209,6 +214,7 @@ class Run:
         done = self._what_was_done()
         self.recipe = done
         self._write_recipe(done)
+        self.model = merged(self.model)
         scores = self._best_weights(self.out / "checkpoints" / best)
         found, signatures = self.subject.scores(self.model, self.data, self.corpus)
         scores |= found
@@ -228,7 +234,7 @@ class Run:
         return replace(recipe, schedule=schedule, loop=replace(recipe.loop, steps=total, stop=stop, minutes=None))
 
     def _best_weights(self, best: Path) -> dict[str, float]:
-        """Leave in the model whichever has the lower development loss: the best checkpoint, or the last ones' mean."""
+        """Leave in the model what does better on the development part: the best checkpoint, or the last ones' mean."""
         load_strict(self.model, read_model_weights(best), best)
         scores = self.data.evaluate(self.model)
         steps = sorted((self.out / "checkpoints").glob("step-*"))[-self.recipe.loop.average :]
@@ -237,7 +243,7 @@ class Run:
         every = [read_model_weights(folder) for folder in steps]
         load_strict(self.model, {n: torch.stack([w[n] for w in every]).mean(0) for n in every[0]}, steps[-1])
         averaged = self.data.evaluate(self.model)
-        if averaged["dev_loss"] < scores["dev_loss"]:
+        if cost(averaged) < cost(scores):
             return averaged
         load_strict(self.model, read_model_weights(best), best)
         return scores
@@ -248,12 +254,14 @@ class Run:
         log = self.log.path.read_text(encoding="utf-8") if self.log.path.exists() else ""
         texts = {"recipe.toml": to_toml(to_tree(self.recipe)), "run.jsonl": log}
         texts["README.md"] = model_card(about, self.model.config)
-        write_model(folder, self.model, self.tokenizer, about, texts)
+        said = self.start.target_tokenizer if self.start else None
+        write_model(folder, merged(self.model), self.tokenizer, about, texts, target_tokenizer=said)
 
     def _about(self, scores: dict[str, float], signatures: dict[str, str]) -> dict[str, Any]:
         progress = self.loop.progress
         return {
             "task": self.recipe.task,
+            **(self.start.kept if self.start else {}),
             **self.subject.facts(self.data, self.corpus),
             "training": {
                 "steps": progress.step, "tokens": progress.tokens, "seconds": round(progress.seconds, 1),

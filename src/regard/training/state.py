@@ -35,7 +35,7 @@ class Progress:
     decay: float | None = None
     """The share of `total` over which the rate decays, when the clock decided it."""
     best: float | None = None
-    """The lowest development loss."""
+    """The lowest `tasks.base.cost`: the development loss, or the score that decides, negated."""
     best_step: int = 0
     since_best: int = 0
     """Evaluations since then."""

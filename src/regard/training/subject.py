@@ -78,8 +78,8 @@ class Subject(Protocol):
         """The examples as ids, a RunData."""
         ...
 
-    def task(self, recipe: Recipe, tokenizer: Tokenizer) -> Task:
-        """The loss."""
+    def task(self, recipe: Recipe, data: Any) -> Task:
+        """The loss, which may depend on the training examples (weights of classes)."""
         ...
 
     def scores(self, model: Model, data: Any, corpus: Any) -> tuple[dict[str, float], dict[str, str]]:
@@ -91,7 +91,7 @@ class Subject(Protocol):
         ...
 
     def facts(self, data: Any, corpus: Any) -> dict[str, Any]:
-        """What config.json says for those who use the model: languages, length ratio."""
+        """What config.json says for those who use the model: languages, length ratio, labels of a head over classes."""
         ...
 
     def axes(self, width: int, layers: int) -> dict[str, Any]:

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from regard.training.answering import Answering
+from regard.training.start import Origin
 from regard.training.subject import Subject
 from regard.training.translating import Translating
+from regard.training.understanding import Classifying, Tagging
 from regard.training.writing import Guessing, Writing
 
-SUBJECTS: dict[str, Subject] = {"translation": Translating(), "language-model": Writing(), "masked-lm": Guessing()}
+SUBJECTS: dict[str, Subject] = {
+    "translation": Translating(), "language-model": Writing(), "masked-lm": Guessing(), "classification": Classifying(),
+    "question-answering": Answering(), "tagging": Tagging(),
+}  # fmt: skip
 """task -> what training must know of it."""
+
+
+def going_on(task: str, origin: Origin) -> Subject:
+    """The subject as it goes on from a model, whose conventions it keeps where they are part of the examples."""
+    match task:
+        case "translation":
+            return Translating(origin)
+        case "language-model":
+            return Writing(origin)
+    return SUBJECTS[task]

@@ -5,9 +5,11 @@ What it does not know: how a run is carried out.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from regard.errors import ConfigError
 from regard.model import Model, TransformerConfig
 from regard.tasks.pairs import Corpus, read_corpus
 from regard.tasks.prefix import prefix_tokens, source_prefixes
@@ -16,21 +18,32 @@ from regard.tasks.variation import Variation, vary
 from regard.text import Tokenizer
 from regard.text.dropout import BpeDropout
 from regard.training.recipe import Recipe
+from regard.training.start import Origin
 
 BLEU_ON = 300
 """Development pairs that are translated at the end, greedily."""
 
 
+@dataclass(frozen=True)
 class Translating:
-    """See `training.subject.Subject`."""
+    """See `training.subject.Subject`.
 
+    Attributes:
+        origin: the model that a run goes on from; its target tokenizer and its conventions are kept.
+    """
+
+    origin: Origin | None = None
     head = "language-model"
 
     def read(self, recipe: Recipe) -> Corpus:
         """The pairs that a recipe names, read, checked and cleaned; raises DataError."""
         data = recipe.data
+        if data.columns is not None and len(data.columns) != 2:
+            raise ConfigError("a pair has two columns", where="data.columns", expected="source and target",
+                              got=", ".join(data.columns))  # fmt: skip
+        columns = None if data.columns is None else (data.columns[0], data.columns[1])
         return read_corpus(
-            data.train, data.dev, extra=data.extra, tag=data.extra_tag, columns=data.columns, languages=data.languages,
+            data.train, data.dev, extra=data.extra, tag=data.extra_tag, columns=columns, languages=data.languages,
             skip_bad=data.skip_bad, seed=recipe.seed,
         )  # fmt: skip
 
@@ -54,22 +67,28 @@ class Translating:
         batch, prefixes = recipe.batch, list[list[int]]()
         for pairs, tag in corpus.parts:
             prefixes += source_prefixes(tokenizer, pairs, tag)
+        says, conventions = (
+            (self.origin.target_tokenizer, self.origin.conventions) if self.origin else (tokenizer, None)
+        )
         sources, targets = corpus.sides
-        plain = _with(prefixes, tokenizer.encode_batch(sources)), tokenizer.encode_batch(targets)
+        plain = _with(prefixes, tokenizer.encode_batch(sources)), says.encode_batch(targets)
         held = corpus.dev
         dev = _with(source_prefixes(tokenizer, held), tokenizer.encode_batch(held.source))
-        dropout = BpeDropout(tokenizer, recipe.tokenizer.dropout) if recipe.tokenizer.dropout else None
+        dropout = None
+        if recipe.tokenizer.dropout:
+            first = BpeDropout(tokenizer, recipe.tokenizer.dropout)
+            dropout = first, first if says is tokenizer else BpeDropout(says, recipe.tokenizer.dropout)
         variation = Variation(
-            tokenizer, sources, targets, prefixes, plain, seed=recipe.seed, max_len=batch.max_len,
+            tokenizer, says, sources, targets, prefixes, plain, seed=recipe.seed, max_len=batch.max_len,
             augment=recipe.augment, dropout=dropout,
         )  # fmt: skip
         return TranslationData(
-            tokenizer, plain, (dev, tokenizer.encode_batch(held.target)),
+            says, plain, (dev, says.encode_batch(held.target)), conventions=conventions,
             tokens_per_batch=batch.tokens, seed=recipe.seed, multiple=batch.multiple, max_len=batch.max_len,
             variation=variation if recipe.augment or dropout else None,
         )  # fmt: skip
 
-    def task(self, recipe: Recipe, tokenizer: Tokenizer) -> TranslationTask:
+    def task(self, recipe: Recipe, data: TranslationData) -> TranslationTask:
         """Label-smoothed cross entropy of the target."""
         return TranslationTask(recipe.label_smoothing, recipe.rdrop)
 

@@ -1,27 +1,33 @@
 """Language models as training sees them: documents, next tokens (`Writing`) or hidden ones (`Guessing`).
 
-What is unusual: what is planned are points of published families, so that a model trained here opens elsewhere: a
+What is unusual: files of conversations are told by their first record, and make a language model one that answers.
+What is planned are points of published families, so that a model trained here opens elsewhere: a
 language model is Llama's kind (RMSNorm, RoPE, gated feed-forward, no constant terms), a masked one is BERT's.
 What it does not know: how a run is carried out.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from regard.data.chat import is_chat
 from regard.data.corpus import Corpus
+from regard.data.shards import is_prepared
 from regard.model import Model, TransformerConfig
 from regard.tasks.baselines import bits_per_byte, ngram_nats, unigram_nats, xz_bytes
 from regard.tasks.continuation import Wish, Writer
 from regard.tasks.conventions import Conventions
+from regard.tasks.conversations import ChatData, Conversations, read_conversations, template_of
 from regard.tasks.documents import Documents, read_texts
 from regard.tasks.language_modeling import LanguageData, LanguageModelTask
 from regard.tasks.masked_lm import MaskedData, MaskedLMTask, pieces
 from regard.text import Tokenizer
 from regard.training.recipe import Recipe
+from regard.training.start import Origin
 
 GLIMPSE = 40
 """Tokens that are written at each look at the development documents."""
@@ -32,52 +38,81 @@ COUNTED = 20_000_000
 class Documentary:
     """What both kinds have in common."""
 
-    def read(self, recipe: Recipe) -> Documents:
-        """The documents that a recipe names, read and parted; raises DataError."""
-        data = recipe.data
-        return read_texts(
-            data.train, data.dev, unit=data.unit, field=data.field, skip_bad=data.skip_bad, seed=recipe.seed,
-            letters=recipe.tokenizer.kind == "chars",
-        )  # fmt: skip
-
     def facts(self, data: Any, corpus: Documents) -> dict[str, Any]:
         """Nothing beside the training."""
         return {}
 
     def unset(self, base: Recipe) -> Recipe:
-        """Byte-level BPE, which writes any text as it stands; sharp targets."""
-        return replace(base, label_smoothing=0.0, tokenizer=replace(base.tokenizer, kind="bytes"))
+        """Byte-level BPE, which writes any text as it stands; sharp targets; as many positions as a row has tokens."""
+        length = min(base.batch.max_len, base.model.get("max_len", base.batch.max_len))
+        folder, pieces = Path(base.data.train[0]), replace(base.tokenizer, kind="bytes")
+        if is_prepared(folder):
+            pieces = replace(pieces, vocab_size=Tokenizer.load(folder).vocab_size)
+        return replace(
+            base, label_smoothing=0.0, model={"max_len": length, **base.model}, tokenizer=pieces,
+            batch=replace(base.batch, max_len=length),
+        )  # fmt: skip
 
 
+@dataclass(frozen=True)
 class Writing(Documentary):
-    """See `training.subject.Subject`."""
+    """See `training.subject.Subject`.
 
+    Attributes:
+        origin: the model that a run goes on from; its conventions are kept.
+    """
+
+    origin: Origin | None = None
     head = "language-model"
 
-    def tokenizer(self, recipe: Recipe, corpus: Documents) -> Tokenizer:
+    def read(self, recipe: Recipe) -> Documents | Conversations:
+        """The documents, or the conversations, that a recipe names; raises DataError."""
+        data = recipe.data
+        if is_chat(Path(data.train[0])):
+            return read_conversations(data.train, data.dev, skip_bad=data.skip_bad, seed=recipe.seed)
+        return _documents(recipe)
+
+    def tokenizer(self, recipe: Recipe, corpus: Documents | Conversations) -> Tokenizer:
         """A vocabulary of the training texts; <s> begins a text."""
         return corpus.tokenizer(recipe.tokenizer).framed(before="bos")
 
-    def data(self, recipe: Recipe, corpus: Documents, tokenizer: Tokenizer) -> LanguageData:
-        """The documents as ids."""
-        train, dev = corpus.ids(tokenizer, seed=recipe.seed)
-        return LanguageData(tokenizer, train, dev, length=recipe.batch.max_len, seed=recipe.seed,
-                            tokens_per_batch=recipe.batch.tokens)  # fmt: skip
+    def data(self, recipe: Recipe, corpus: Documents | Conversations, tokenizer: Tokenizer) -> LanguageData | ChatData:
+        """The documents, or the conversations, as ids."""
+        conventions = self.origin.conventions if self.origin else Conventions.read({}, tokenizer)
+        batch, seed = recipe.batch, recipe.seed
+        if isinstance(corpus, Conversations):
+            about = self.origin.about if self.origin else {}
+            template = template_of(about, tokenizer, conventions)
+            return ChatData(
+                tokenizer, template, corpus.train, corpus.dev, seed=seed, conventions=conventions,
+                tokens_per_batch=batch.tokens, multiple=batch.multiple, max_len=batch.max_len,
+            )  # fmt: skip
+        train, dev = corpus.ids(tokenizer, seed=seed)
+        return LanguageData(tokenizer, train, dev, length=batch.max_len, seed=seed, tokens_per_batch=batch.tokens,
+                            conventions=conventions)  # fmt: skip
 
-    def task(self, recipe: Recipe, tokenizer: Tokenizer) -> LanguageModelTask:
+    def task(self, recipe: Recipe, data: Any) -> LanguageModelTask:
         """Cross entropy of the next token."""
         return LanguageModelTask()
 
-    def scores(self, model: Model, data: LanguageData, corpus: Documents) -> tuple[dict[str, float], dict[str, str]]:
-        """Bits a byte that counting needs for the development documents, to be held against the model's."""
-        return counting(data), {}
+    def facts(self, data: Any, corpus: Any) -> dict[str, Any]:
+        """What stands between the turns of a conversation."""
+        return {"chat": data.template.facts} if isinstance(data, ChatData) else {}
 
-    def glimpse(self, model: Model, data: LanguageData) -> str:
-        """How it begins a text, drawn by the same seed each time, on one line."""
-        wish = Wish(max_tokens=GLIMPSE, temperature=0.8, top_p=0.95, seed=1)
-        writer = Writer(model, data.tokenizer, Conventions.read({}, data.tokenizer))
+    def scores(self, model: Model, data: Any, corpus: Any) -> tuple[dict[str, float], dict[str, str]]:
+        """Bits a byte that counting needs for the development documents, to be held against the model's."""
+        return ({} if isinstance(data, ChatData) else counting(data)), {}
+
+    def glimpse(self, model: Model, data: LanguageData | ChatData) -> str:
+        """How it begins a text, or answers the first question, drawn by the same seed each time, on one line."""
+        wish = Wish(max_tokens=GLIMPSE, temperature=0.8, top_p=0.95, seed=1, truncate=True)
+        does, prompt, conventions = "writes", "", data.conventions
+        if isinstance(data, ChatData):
+            does, conventions = "answers", conventions.answering(data.template, data.tokenizer)
+            prompt = next(turn.content for turn in data.chats[0].turns if turn.role == "user")
         model.eval()
-        return "it writes: " + " / ".join(writer.generate([""], wish)[0].text.split("\n"))
+        text = Writer(model, data.tokenizer, conventions).generate([prompt], wish)[0].text
+        return f"it {does}: " + " / ".join(text.split("\n"))
 
     def axes(self, width: int, layers: int) -> dict[str, Any]:
         """Llama's: twice as many layers as a translator has on a side, a feed-forward of 8/3 of the width."""
@@ -85,7 +120,6 @@ class Writing(Documentary):
             "d_model": width, "n_heads": max(2, width // 32) if width < 512 else width // 64,
             "d_ff": -(-8 * width // 3 // 32) * 32, "n_decoder_layers": layers + layers // 2, "norm_order": "pre",
             "norm": "rms", "positions": "rope", "activation": "silu", "gated_ffn": True, "bias": "none",
-            "max_len": 256,
         }  # fmt: skip
 
     def about(self, config: TransformerConfig) -> str:
@@ -97,6 +131,10 @@ class Guessing(Documentary):
     """See `training.subject.Subject`."""
 
     head = "masked-lm"
+
+    def read(self, recipe: Recipe) -> Documents:
+        """The documents that a recipe names, read and parted; raises DataError."""
+        return _documents(recipe)
 
     def tokenizer(self, recipe: Recipe, corpus: Documents) -> Tokenizer:
         """A vocabulary of the training texts; <s> and </s> stand around a text."""
@@ -113,7 +151,7 @@ class Guessing(Documentary):
             max_len=recipe.batch.max_len,
         )  # fmt: skip
 
-    def task(self, recipe: Recipe, tokenizer: Tokenizer) -> MaskedLMTask:
+    def task(self, recipe: Recipe, data: MaskedData) -> MaskedLMTask:
         """Cross entropy of the hidden tokens."""
         return MaskedLMTask()
 
@@ -129,7 +167,7 @@ class Guessing(Documentary):
         return {
             "d_model": width, "n_heads": max(2, width // 32) if width < 512 else width // 64, "d_ff": 4 * width,
             "n_encoder_layers": layers, "norm_order": "post", "positions": "learned", "activation": "gelu",
-            "embed_norm": True, "n_token_types": 2, "head_bias": True, "norm_eps": 1e-12, "max_len": 256,
+            "embed_norm": True, "n_token_types": 2, "head_bias": True, "norm_eps": 1e-12,
         }  # fmt: skip
 
     def about(self, config: TransformerConfig) -> str:
@@ -137,11 +175,19 @@ class Guessing(Documentary):
         return f"{config.n_encoder_layers} layers"
 
 
+def _documents(recipe: Recipe) -> Documents:
+    data = recipe.data
+    return read_texts(
+        data.train, data.dev, unit=data.unit, field=data.field, skip_bad=data.skip_bad, seed=recipe.seed,
+        letters=recipe.tokenizer.kind == "chars",
+    )  # fmt: skip
+
+
 def counting(data: LanguageData) -> dict[str, float]:
     """Bits for each byte of the development documents by counts of tokens, of n-grams, and by xz."""
-    train, held = (_stream(corpus, data.tokenizer.eos_id) for corpus in (data.train, data.dev))
+    train, held = (_stream(corpus, data.conventions.end) for corpus in (data.train, data.dev))
     text, before = (data.tokenizer.decode(ids.tolist()).encode() for ids in (held, train[-COUNTED // 4 :]))
-    size = data.tokenizer.vocab_size
+    size = max(data.tokenizer.vocab_size, data.conventions.end + 1)
     return {
         "unigram_bits_per_byte": bits_per_byte(unigram_nats(train, held, size), len(text)),
         "ngram_bits_per_byte": bits_per_byte(ngram_nats(train, held, size), len(text)),

@@ -163,7 +163,8 @@ def test_each_kind_of_model_computes_the_same_in_both(kind: str, tmp_path: Path,
     for to in ("hf", "ctranslate2"):
         report = export(found, tmp_path / to, to=to, data=Texts(SENTENCES[:4]))
         assert report["family"] == family and report["outputs"] == 4 == report["same"] + report["ties"]
-        assert report["spread"] > 0.1 and report["difference"] < 3e-5 * max(1.0, report["spread"])
+        assert report["difference"] < 1e-4 * max(1.0, report["spread"])
+        assert to != "hf" or report["spread"] > 0.3
 
 
 def test_what_ctranslate2_cannot_do_is_refused_in_its_own_words(tmp_path: Path, one_thread: None) -> None:

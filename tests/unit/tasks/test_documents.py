@@ -27,7 +27,9 @@ def test_a_single_text_gives_its_last_tenth_to_the_character(data_dir: Callable[
     assert len(corpus.train[0].text) == 1_003_854  # nanoGPT's split
     assert text.split("\n")[corpus.dev[0].line - 1].endswith(corpus.dev[0].text.split("\n")[0])
     assert corpus.amount() == (0.0, 1_003_854.0)
-    assert corpus.told() == ["the last tenth of input.txt is held out for development (no --dev was given)"]
+    how, held = corpus.told()
+    assert how.startswith("1 file read as plain text: each is one document")
+    assert held == "the last tenth of input.txt is held out for development (no --dev was given)"
 
 
 def test_copies_stay_on_one_side(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from torch import Tensor
 from regard.hub.export import Ids
 from regard.model import Model, Rope, TransformerConfig, make_language_model
 from regard.tasks.parity import Parity, answers, measure, values, with_scores
+from regard.tasks.peers import read_differently
 from regard.tasks.questions import SENTENCES, Case, Question, ask
 from regard.text import Tokenizer
 
@@ -188,3 +190,13 @@ def test_each_kind_of_model_is_asked_what_it_can_do(kind: str) -> None:
         assert all(len(question.case.target) + question.limit <= 24 for question in asked)
     else:
         assert not asked and cases[-1].source[:3] == (8, 9, 1) and len(cases[-1].types) < cases[-1].length
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "bytes", "chars", "words"])
+def test_transformers_cuts_texts_as_every_kind_of_vocabulary_of_ours_does(kind: Any, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.train(SENTENCES, kind=kind, vocab_size=400).framed(before="bos", after="eos")
+    tokenizer.save(tmp_path)
+    texts = [*SENTENCES, "", "  two  spaces ", "a\tb\r\nc", "</s> <s>", "e\u0301 \U0001f468\u200d\U0001f469", "\ufeffx"]
+    assert read_differently(tmp_path, tokenizer, texts) == []
+    other = Tokenizer.train(SENTENCES, kind=kind, vocab_size=400).framed(before="bos")
+    assert read_differently(tmp_path, other, texts) == texts

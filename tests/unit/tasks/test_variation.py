@@ -38,8 +38,8 @@ def variation(data_dir, *, seed: int = 1, augment: float = 0.2, dropout: float =
     tokenizer = Tokenizer.train([*pairs.source, *pairs.target], vocab_size=1_500)
     plain = [[7, *ids] for ids in tokenizer.encode_batch(pairs.source)], tokenizer.encode_batch(pairs.target)
     return Variation(
-        tokenizer, pairs.source, pairs.target, [[7]] * len(pairs), plain, seed=seed, max_len=max_len, augment=augment,
-        dropout=BpeDropout(tokenizer, dropout) if dropout else None,
+        tokenizer, tokenizer, pairs.source, pairs.target, [[7]] * len(pairs), plain, seed=seed, max_len=max_len,
+        augment=augment, dropout=(BpeDropout(tokenizer, dropout),) * 2 if dropout else None,
     )  # fmt: skip
 
 

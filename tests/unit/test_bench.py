@@ -1,0 +1,78 @@
+"""The benchmarks' own machinery: rounds, medians, exponents; and that every engine computes what it is timed for."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+
+WORKER = """
+import json, sys
+engine, size = sys.argv[2], sys.argv[4]
+if engine == "broken":
+    raise SystemExit("no such library")
+if engine == "endless":
+    import time
+    time.sleep(60)
+print("a library says hello")
+print(json.dumps({"tokens_per_second": {"quick": 30.0, "slow": 10.0}[engine], "warm_seconds": 0.0}))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _from_bench(monkeypatch: pytest.MonkeyPatch, one_thread: None) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+
+
+def test_an_engine_that_fails_or_hangs_leaves_the_others_in_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from side_by_side import alternately, medians
+
+    script = tmp_path / "script.py"
+    script.write_text(WORKER)
+    arguments = argparse.Namespace(rounds=2, seconds=1.0, patience=0.5)
+    found = alternately(str(script), ["slow", "broken", "endless", "quick"], "small", arguments)
+    assert found == {"slow": [10.0, 10.0], "broken": [], "endless": [], "quick": [30.0, 30.0]}
+    assert list(medians(found)) == ["quick", "slow"]
+    told = capsys.readouterr().err
+    assert "no such library" in told and "endless" in told
+
+
+def test_the_exponent_of_a_power() -> None:
+    from length import exponent
+
+    lengths = [1024, 2048, 4096]
+    assert exponent(lengths, [3 * length**1.5 for length in lengths]) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    "engine",
+    ["regard", "plain", *(pytest.param(f"{name}transformers", marks=pytest.mark.slow) for name in ("", "x-"))],
+)
+def test_every_engine_learns_the_same_batches(
+    engine: str, data_dir: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five steps on one batch: it begins as one who guesses, and then knows a little."""
+    monkeypatch.setattr("regard.machine.speeds", lambda device: None)
+    for name in ("keep_freed_memory", "longest_open", "open_attention_until"):  # what changes a whole process
+        monkeypatch.setattr(f"regard.runtime.{name}", lambda *_: 0)
+    if engine.endswith("transformers"):
+        pytest.importorskip(engine.replace("-", "_"))
+    data_dir("tinyshakespeare")
+    import language_model as bench
+
+    torch.manual_seed(0)
+    batches, vocabulary = bench.real_batches("small")
+    assert all(batch.ids.shape == (12, 64) and batch.documents is None for batch in batches)
+    make = bench.ours if engine == "regard" else lambda *given: bench.peer(engine, *given)
+    one, model = make([], "small", vocabulary)
+    losses = [one(batches[0]) for _ in range(5)]
+    assert abs(losses[0] - math.log(vocabulary)) < 0.6 and losses[-1] < losses[0] - 0.2, losses
+    assert 0.78e6 < sum(p.numel() for p in model.parameters()) < 0.84e6, "the same architecture"
