@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from regard.hub import families
+from regard.hub.ctranslate import unconverted
 from regard.hub.families import FAMILIES
 from regard.hub.keymap import Family
 
@@ -28,6 +29,8 @@ A variant is listed when the parity tests hold it against transformers: all para
 included, so that logits have a standard deviation of at least 1; whole and ragged batches within 1e-4, greedy
 generation from the cache equal over 32 tokens (beam search too where there is an encoder and a decoder), tensors back
 to the bit under the same names. Swapped queries and keys, a dropped bias, a missing norm or moved positions must fail.
+What goes to CTranslate2 goes there without a window and without a second vocabulary; `tests/unit/cli/test_export.py`
+compares one model of each such family.
 """
 LEFT_OUT = """
 ## What is refused, by name
@@ -66,10 +69,12 @@ def page() -> str:
         family = getattr(families, constant, None)
         if isinstance(family, Family):
             checked.setdefault(family.name, []).append(variant)
-    lines = ["", "| family | `model_type` | checked |", "|---|---|---|"]
+    lines = ["", "| family | `model_type` | goes to CTranslate2 | checked |", "|---|---|---|---|"]
     for family in FAMILIES:
         types = ", ".join(f"`{kind}`" for kind in family.model_types)
-        lines.append(f"| {family.name} | {types} | {'; '.join(checked.get(family.name, ['nothing']))} |")
+        why = unconverted(family)
+        goes = "yes" if why is None else f"no: {why}"
+        lines.append(f"| {family.name} | {types} | {goes} | {'; '.join(checked.get(family.name, ['nothing']))} |")
     return PAGE + "\n".join(lines) + "\n" + LEFT_OUT
 
 

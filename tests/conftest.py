@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 import torch
 
+from regard.model import use_kernels
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 
 torch.set_num_threads(2)
@@ -26,6 +28,8 @@ torch.set_num_threads(2)
 
 @pytest.fixture(autouse=True)
 def _seeds() -> None:
+    """The same seeds, and the built-in choice of attention's way, which a run in this process may have replaced."""
+    use_kernels(None)
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)

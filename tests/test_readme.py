@@ -26,13 +26,59 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
 
 
+APART = ("Write", "Understand", "Models of others, and for others")
+"""Sections whose commands need nothing of the others', and run by themselves."""
+
+
+def section(title: str) -> str:
+    return ENGLISH.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
 @pytest.fixture(scope="module")
-def home(workplace: Path, tmp_path_factory: pytest.TempPathFactory, write_gpt2: Callable[..., Path]) -> Path:
-    """A folder with the files that the README speaks of, and with `regard` on the path, where all shell blocks ran."""
-    folder = tmp_path_factory.mktemp("readme")
-    for ours, theirs in (("train", "train"), ("dev", "val"), ("test", "test")):
-        for code in ("en", "de"):
-            shutil.copy(workplace / f"{ours}.{code}", folder / f"{theirs}.{code}")
+def furnish(workplace: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Makes a folder with the texts that the README speaks of, and with `regard` in its bin/."""
+
+    def make() -> Path:
+        folder = tmp_path_factory.mktemp("readme")
+        for ours, theirs in (("train", "train"), ("dev", "val"), ("test", "test")):
+            for code in ("en", "de"):
+                shutil.copy(workplace / f"{ours}.{code}", folder / f"{theirs}.{code}")
+        command = folder / "bin" / "regard"
+        command.parent.mkdir()
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m regard "$@"\n')
+        command.chmod(0o755)
+        return folder
+
+    return make
+
+
+def run(folder: Path, script: str) -> str:
+    """What a script prints that is run there, made short; it must not fail."""
+    for long, short in SHORTER.items():
+        script = script.replace(long, short)
+    environment = os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    words = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def home(furnish: Callable[[], Path]) -> Path:
+    """A folder where the shell blocks of all other sections ran, one after another."""
+    folder = furnish()
+    apart = [block for title in APART for block in blocks(section(title), "sh")]
+    script = "\n".join(block for block in blocks(ENGLISH, "sh") if block not in apart)
+    assert all(long in script for long in SHORTER)
+    (folder / "stdout").write_text(run(folder, script))
+    return folder
+
+
+@pytest.mark.parametrize("title", APART)
+def test_the_blocks_of_a_section_run_by_themselves(
+    title: str, furnish: Callable[[], Path], write_gpt2: Callable[..., Path]
+) -> None:
+    folder = furnish()
     (folder / "novels").mkdir()
     for name, lines in (("novels/one.txt", "train.en"), ("novels/two.txt", "train.de"), ("other.txt", "val.en")):
         shutil.copy(folder / lines, folder / name)
@@ -42,20 +88,9 @@ def home(workplace: Path, tmp_path_factory: pytest.TempPathFactory, write_gpt2: 
         label = "" if name == "new.txt" else "\t{}"
         rows = [text + label.format("people" if " man" in text or " woman" in text else "other") for text in texts]
         (folder / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
-    command = folder / "bin" / "regard"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m regard "$@"\n')
-    command.chmod(0o755)
-    script = "\n".join(blocks(ENGLISH, "sh"))
-    for long, short in SHORTER.items():
-        assert long in script
-        script = script.replace(long, short)
-    environment = os.environ | {"PATH": f"{command.parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
-    words = ["bash", "-euo", "pipefail", "-c", script]
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    (folder / "stdout").write_text(done.stdout)
-    assert done.returncode == 0, done.stderr
-    return folder
+    said = run(folder, "\n".join(blocks(section(title), "sh")))
+    words = {"Write": "bits_per_byte", "Understand": "accuracy"}.get(title, "largest difference")
+    assert words in said
 
 
 def test_the_shell_blocks_do_what_is_said(home: Path) -> None:

@@ -282,7 +282,7 @@ class Loaded(Understanding):
         Raises:
             ConfigError, NonFiniteError: as `generate`; the first before the iterator is there.
         """
-        self._able("stream")
+        self._able("generate")
         wish = Wish(**options)
         if wish.n != 1:
             raise ConfigError("one continuation is streamed", where="n", expected=1, got=wish.n, mend="call generate")
@@ -300,8 +300,7 @@ class Loaded(Understanding):
                               got=f"one of the task {self.task}: it can {' and '.join(DOES[self.task])}")  # fmt: skip
 
     def __repr__(self) -> str:
-        source, target = (code or "?" for code in self.languages)
-        languages = f" {source} to {target}" if self.task == "translation" else ""
+        languages = " " + " to ".join(code or "?" for code in self.languages) if any(self.languages) else ""
         return f"<{self.task}{languages}, {self.model.config.n_parameters:,} parameters, {self.path}>"
 
 

@@ -185,8 +185,15 @@ def set_threads(count: int | None = None) -> None:
         torch.set_num_threads(count)
 
 
+def check_seed(seed: int) -> None:
+    """Raise ConfigError for a seed that not every generator takes: torch's end at 64 bits, NumPy's begin at 0."""
+    if not (0 <= seed < 2**63 and seed == int(seed)):
+        raise ConfigError("no such seed", where="seed", expected="a whole number from 0 to 2^63 - 1", got=seed)
+
+
 def set_seed(seed: int) -> None:
-    """Seed every global generator: Python's, NumPy's (which takes 32 bits) and torch's on all devices."""
+    """Seed the global generators: Python's, NumPy's (by 32 bits), torch's on all devices. Raises as `check_seed`."""
+    check_seed(seed)
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from regard.errors import ConfigError
-from regard.model import Learned, Relative, Rope, TransformerConfig, Window
+from regard.model import (
+    Learned,
+    LinearScaling,
+    Llama3Scaling,
+    Relative,
+    Rope,
+    Sinusoidal,
+    TransformerConfig,
+    Window,
+    YarnScaling,
+)
 
 SIZES = {"vocab_size": 100, "d_model": 16, "n_heads": 4, "d_ff": 32, "n_encoder_layers": 1, "n_decoder_layers": 1}
 
@@ -62,6 +74,33 @@ def test_positions_that_come_in_pairs() -> None:
 @pytest.mark.parametrize("scheme", [Relative(buckets=0), Relative(buckets=3), Relative(buckets=32, max_distance=16)])
 def test_buckets_that_cannot_hold_their_distances(scheme: Relative) -> None:
     assert "buckets" in refusal(positions=scheme)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", ["embed_scale", "logit_scale", "attn_scale", "norm_eps"])
+def test_numbers_that_are_none(name: str, value: float) -> None:
+    message = refusal(**{name: value})
+    assert name in message and str(value) in message
+
+
+@pytest.mark.parametrize(
+    ("axes", "named"),
+    [
+        ({"norm_eps": 0.0}, "norm_eps"),
+        ({"norm_eps": -1e-5}, "norm_eps"),
+        ({"positions": Rope(theta=0.0)}, "positions.theta"),
+        ({"positions": Rope(theta=1.0)}, "positions.theta"),
+        ({"positions": Sinusoidal(theta=float("nan"))}, "positions.theta"),
+        ({"positions": Rope(fraction=float("nan"))}, "positions.fraction"),
+        ({"positions": Rope(fraction=1.5)}, "positions.fraction"),
+        ({"positions": Rope(scaling=LinearScaling(factor=0.0))}, "positions.scaling.factor"),
+        ({"positions": Rope(scaling=Llama3Scaling(factor=8.0, original_len=-1))}, "positions.scaling.original_len"),
+        ({"positions": Rope(scaling=YarnScaling(factor=2.0, original_len=8, growth=float("inf")))}, "scaling.growth"),
+        ({"max_len": 10**9 + 1}, "max_len"),
+    ],
+)
+def test_numbers_that_nothing_can_be_computed_with(axes: dict[str, Any], named: str) -> None:
+    assert named in refusal(**axes)
 
 
 def test_windows_and_shares() -> None:

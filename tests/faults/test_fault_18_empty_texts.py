@@ -32,3 +32,12 @@ def test_an_empty_file(command: Command, workplace: Path) -> None:
         code, _, err = command(*verb, "empty.en", "empty.en")
         assert code == 3 and "empty.en" in err and "Traceback" not in err, verb
     assert not (workplace / "never").exists()
+
+
+def test_a_language_model_has_nothing_to_read_in_it(
+    command: Command, workplace: Path, model_dir: Callable[[str], Path]
+) -> None:
+    for name, text in (("nothing.txt", ""), ("spaces.txt", " \n\t\n")):
+        (workplace / name).write_text(text)
+        code, _, err = command("evaluate", str(model_dir("stories260k")), name)
+        assert code == 3 and f"{name}: there are no documents in it" in err

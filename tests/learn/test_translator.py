@@ -37,8 +37,8 @@ def outputs(model: Model, rows: list[list[int]], beam: int) -> list[Hypothesis]:
     given, transformer = batch(rows, [[]] * len(rows)), model.transformer
     with torch.no_grad():
         state = transformer.start(transformer.encode(given.src, real=given.src_real), given.src_real, capacity=LONGEST)
-    first, limits = torch.full((len(rows),), BOS), torch.full((len(rows),), LONGEST)
-    return [best[0] for best in beam_search(model, state, first, eos_id=EOS, limits=limits, beam=beam)]
+    first, limits = torch.full((len(rows), 1), BOS), torch.full((len(rows),), LONGEST)
+    return [best[0] for best in beam_search(model, state, first, ends=(EOS,), limits=limits, beam=beam)]
 
 
 def test_learns_to_reverse(train) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,8 @@ def test_every_name_of_the_face_is_there() -> None:
 def test_a_model_says_what_it_is(model: regard.Loaded) -> None:
     assert (model.task, model.languages) == ("translation", ("en", "de"))
     assert f"translation en to de, {model.model.config.n_parameters:,} parameters" in repr(model)
+    unknown = replace(model, about={**model.about, "languages": [None, None]})
+    assert repr(unknown).startswith("<translation, "), "languages that nobody knows are left out"
 
 
 def test_output_follows_input_whatever_is_translated_together(model: regard.Loaded, sources: list[str]) -> None:

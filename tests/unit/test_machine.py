@@ -84,6 +84,10 @@ def test_set_threads_and_set_seed(one_thread: None) -> None:
     assert torch.get_num_threads() == 2
     with pytest.raises(ConfigError):
         machine.set_threads(0)
+    for seed in (-1, 2**63):
+        with pytest.raises(ConfigError, match="no such seed"):
+            machine.set_seed(seed)
+    machine.set_seed(2**63 - 1)
     draws = []
     for _ in range(2):
         machine.set_seed(2**40 + 1)

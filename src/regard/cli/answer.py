@@ -30,6 +30,7 @@ class Arguments(Common):
     """Find the piece of a text that answers a question.
 
     regard answer runs/qa --question 'Who wrote it?' --context 'It was written by Ada.'
+
     regard answer runs/qa --question 'Who wrote it?' --context-file book.txt --top-k 3
 
     A text may be of any length. start and end are its characters, from 0, the end not included. A model that was

@@ -31,7 +31,13 @@ class Common:
     threads: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """Threads to compute with; else $OMP_NUM_THREADS, else one for each core."""
     seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Seed of everything drawn at random."""
+    """Seed of everything drawn at random, from 0 to 2^63 - 1."""
+
+    def __post_init__(self) -> None:
+        if self.seed is not None:
+            from regard import machine
+
+            machine.check_seed(self.seed)
 
     def apply(self) -> torch.device:
         """Set threads and seed, and return the device. Raises ConfigError for a device or count that cannot be."""

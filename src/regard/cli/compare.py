@@ -40,6 +40,7 @@ class Arguments(Common):
     classifiers by accuracy and macro F1, or micro and macro F1, or correlations.
 
     regard compare runs/old runs/new test.en test.de
+
     regard compare runs/qa-old runs/qa-new dev.json
 
     --seed is the seed of the bootstrap.

@@ -121,9 +121,10 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
     regular = target.is_file() or not target.exists()
     draft = target.with_name(f".{target.name}.{os.getpid()}") if regular else target
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         stream = open(draft, "w", encoding="utf-8", newline="\n")  # noqa: SIM115 (closed below, before the rename)
     except OSError as error:
-        mend = "choose a folder that exists and may be written"
+        mend = "choose a place that may be written"
         raise UserError(
             "cannot write the file", where=path, expected="a place to write", got=error.strerror, mend=mend
         ) from error

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from regard.data import Finding
     from regard.machine import Machine, Speeds
 
+NO_SUMS = "no SHA-256 sums lie in this folder (regard import writes them)"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(Common):
@@ -65,7 +67,7 @@ def _model(args: Arguments, path: Path) -> int:
     from regard.laws import report_card, summary
 
     loaded = load(path, device=str(device), allow_nonfinite=args.allow_nonfinite)
-    sums = "every file is as its SHA-256 sum says" if verify_manifest(loaded.path) else "there are no SHA-256 sums"
+    sums = "every file is as its SHA-256 sum says" if verify_manifest(loaded.path) else NO_SUMS
     card = report_card(loaded.model)
     if args.json:
         print_json({"model": loaded.path, "files": sums, "laws": card, "summary": summary(card)})

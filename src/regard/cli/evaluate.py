@@ -51,6 +51,7 @@ class Arguments(OnPairs):
     tagger: precision, recall and F1 of its spans.
 
     regard evaluate runs/en-de test.en test.de
+
     regard evaluate runs/novels held-out.txt
     """
 
@@ -115,6 +116,12 @@ def measure(model: Loaded, args: Arguments) -> tuple[int, dict[str, dict[str, An
         from regard.cli.on_questions import evaluate_questions
 
         return evaluate_questions(model, args)
+    if model.task != "translation":
+        from regard.loaded import DOES
+
+        raise ConfigError("this model has nothing to evaluate", where=model.path,
+                          expected="a model of a task with scores",
+                          got=f"one of the task {model.task}: it can {' and '.join(DOES[model.task])}")  # fmt: skip
     pairs = read_data(args.data, args.columns, args.to)
     outputs, metrics = evaluate(model, pairs, beam=args.beam, quiet=args.quiet)
     if args.out:

@@ -42,6 +42,7 @@ class Arguments(Common):
     """Write a model for other tools, and compare the two on real text before it is given away.
 
     regard export runs/en-de en-de-hf --to hf --data test.en test.de
+
     regard export runs/en-de en-de-int8 --to ctranslate2 --quantization int8 --data test.en test.de
 
     The report is printed, and lies in OUT as parity.json.
@@ -50,7 +51,7 @@ class Arguments(Common):
     model: Annotated[Positional[Path], arg(metavar="MODEL")]
     """The folder of a model or a run."""
     out: Annotated[Positional[Path], arg(metavar="OUT")]
-    """The folder to write."""
+    """The folder to write: a new one, or an empty one."""
     to: Literal["hf", "ctranslate2"]
     """hf: a Hugging Face folder, for transformers and whatever reads its models; ctranslate2: for CTranslate2."""
     data: Annotated[tuple[Path, ...], arg(metavar="FILE", help_behavior_hint="")] = ()
@@ -75,6 +76,7 @@ class Texts:
 def run(args: Arguments) -> None:
     """Open, write, compare, and say how they compare."""
     args.apply()
+    from regard.hub.atomic import refuse_existing
     from regard.hub.folder import load_model
     from regard.tasks.peers import need
 
@@ -83,6 +85,7 @@ def run(args: Arguments) -> None:
                           mend="leave it out, or export --to ctranslate2")  # fmt: skip
     if args.tolerance is not None and not args.tolerance >= 0:
         raise ConfigError("a difference is not below 0", where="--tolerance", got=args.tolerance)
+    refuse_existing(args.out)
     need(args.to)
     found = load_model(args.model)
     data = read_texts(args.data, found)
@@ -136,15 +139,14 @@ def export(
         UserError: the two differ by more than is allowed; or the disk.
     """
     from regard.hub.atomic import commit_folder
-    from regard.hub.ctranslate import write_ctranslate2
+    from regard.hub.ctranslate import refuse_unconverted, write_ctranslate2
     from regard.hub.export import find_form, write_hugging_face
     from regard.model import head_name
 
     config, head = found.model.config, head_name(found.model)
-    if to == "ctranslate2" and not config.n_decoder_layers:
-        raise ConfigError("CTranslate2 is for models that write", where=found.path, got=f"an encoder ({head})",
-                          mend="export --to hf")  # fmt: skip
     form = find_form(config, head, found.about.get("family"))
+    if to == "ctranslate2":
+        refuse_unconverted(form.family, config, found.path)
     ids = _ids(found)
     report: dict[str, Any] = {}
 
@@ -159,7 +161,7 @@ def export(
         notes = (*found.notes, *notes, *_on_languages(found))
         report.update(_report(found, out, form, measured, notes, to=to, quantization=quantization))
         if not measured.passed:
-            raise _refused(out, measured)
+            raise _refused(out, measured, rounded=quantization not in (None, "float32"))
         public = {name: value for name, value in report.items() if name not in ("model", "out")}
         (folder / "parity.json").write_text(json.dumps(public, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -193,8 +195,14 @@ def _compare(
 
     config, tokenizer = found.model.config, exported_tokenizer(found, ids)
     if others := read_differently(folder, tokenizer, data.texts):
-        raise UserError("transformers cuts texts into other tokens with this vocabulary", where=found.path,
-                        got=f"{len(others):,} of {len(data.texts):,} texts, as {others[0][:80]!r}")  # fmt: skip
+        first = others[0]
+        raise UserError(
+            "transformers cuts texts into other tokens with this vocabulary", where=found.path,
+            expected=f"{first.shown(first.ours)} for {first.text[:80]!r}",
+            got=f"{first.shown(first.theirs)}, and other ids for {len(others):,} of {len(data.texts):,} texts in all",
+            mend="use the model with regard, or in transformers the folder that it was imported from, if any; for a "
+            "model that is to be exported, take a vocabulary of the family that it is exported as",
+        )  # fmt: skip
     peer: Peer = (
         TransformersPeer(folder, config, head_name(found.model), ids)
         if to == "hf"
@@ -239,14 +247,15 @@ def _report(
     }  # fmt: skip
 
 
-def _refused(out: Path, measured: Parity) -> UserError:
+def _refused(out: Path, measured: Parity, *, rounded: bool) -> UserError:
     parts = [f"{measured.judged}: {measured.difference:.3g}"]
     if measured.outputs:
         parts.append(f"{measured.same:,} of {measured.outputs:,} greedy outputs the same ({measured.ties:,} ties)")
     return UserError(
         "the exported model does not do what the original does, so it is not left there", where=out,
         expected=f"{measured.judged}: a difference of at most {measured.allowed:.3g}", got=", ".join(parts),
-        mend="round the weights less, or allow more: --tolerance X",
+        mend=f"{'round the weights less' if rounded else 'report it, for the two should agree'}, or allow more: "
+        "--tolerance X",
     )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from regard.cli.console import print_json, table
 from regard.errors import CheckpointError, ConfigError
 
 NEXT = {
-    "language-model": "generate {} --prompt TEXT", "translation": "translate {} FILE", "masked-lm": "embed {} FILE",
-    "embedding": "embed {} FILE",
+    "language-model": "generate {} --prompt TEXT", "translation": "translate {} FILE",
+    "masked-lm": "embed {} FILE --out FILE.npy", "embedding": "embed {} FILE --out FILE.npy",
 }  # fmt: skip
 
 
@@ -27,6 +27,7 @@ class Arguments(Common):
     """Make a model folder of a Hugging Face folder: GPT-2, Llama and its line, BERT, Marian, T5 and others.
 
     regard import ./opus-mt-en-de runs/opus
+
     regard import Helsinki-NLP/opus-mt-en-de runs/opus --download
 
     Weights are read from safetensors alone, and become float32.
@@ -35,7 +36,7 @@ class Arguments(Common):
     source: Annotated[Positional[str], arg(metavar="HF_DIR | NAME")]
     """A folder with config.json and model.safetensors; with --download, a model's name on the Hugging Face hub."""
     out: Annotated[Positional[Path], arg(metavar="OUT")]
-    """The folder to write."""
+    """The folder to write: a new one, or an empty one."""
     download: bool = False
     """Fetch the model NAME from the hub first (into $XDG_CACHE_HOME/regard/hub)."""
     revision: Annotated[str | None, arg(metavar="REV", help_behavior_hint="")] = None
@@ -46,10 +47,11 @@ class Arguments(Common):
 
 def run(args: Arguments) -> None:
     """Open, write, and say what it is and what to do with it."""
-    from regard.hub.atomic import commit_folder
+    from regard.hub.atomic import commit_folder, refuse_existing
     from regard.hub.card import imported_card, licence_of
     from regard.hub.folder import describe_model, load_model, write_model
 
+    refuse_existing(args.out)
     folder = _folder(args)
     described = describe_model(folder)
     if described.family is None:

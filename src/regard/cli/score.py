@@ -24,6 +24,7 @@ class Arguments(OnPairs):
     """Write log p(target | source) of each pair, or log p of each text to a language model, its end included.
 
     regard score runs/en-de test.en test.de
+
     regard score runs/novels sentences.txt
 
     Natural logarithms, a line a pair or a text. With --per-token a line is `log p ||| token log p token log p ...`, the

@@ -52,7 +52,8 @@ def encode_documents(documents: Iterable[Document], tokenizer: Tokenizer) -> Cor
     """
     found = [(np.zeros(0, id_type(tokenizer.vocab_size)), 0), *runs(documents, tokenizer)]
     if len(found) == 1:
-        raise DataError("there are no documents to learn from", expected="at least one text that is not empty")
+        files = " and ".join(documents.sha256) if isinstance(documents, Documents) else None
+        raise DataError("there are no documents in it", where=files, expected="at least one text that is not empty")
     index = np.cumsum([(len(ids), size) for ids, size in found], axis=0, dtype=np.uint64)
     stretch = Stretch(np.concatenate([ids for ids, _ in found]), index[:-1], index[1:])
     return Corpus([stretch], dict(documents.sha256) if isinstance(documents, Documents) else {})

@@ -196,8 +196,11 @@ def _open(path: Path, start: int) -> BinaryIO:
         mend = f"did you mean {' or '.join(near)}?" if near else None
         looked = None if path.is_absolute() else f"nothing of that name in {Path.cwd()}, where relative paths begin"
         raise DataError("there is no such file", where=path, got=looked, mend=mend) from None
+    except IsADirectoryError:
+        raise DataError("this is a folder", where=path, expected="a file", mend="name a file in it") from None
     except (OSError, ValueError) as error:
-        raise DataError("the file cannot be opened", where=path, got=error) from None
+        got = getattr(error, "strerror", None) or error
+        raise DataError("the file cannot be opened", where=path, got=got) from None
 
 
 def _names(folder: Path) -> list[str]:

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from regard.errors import ConfigError
 from regard.generate.beam import greatest
+from regard.machine import check_seed
 
 NOTHING = -1
 """In place of a token: every one is ruled out."""
@@ -68,7 +69,7 @@ class Sampler:
         _must("repetition_penalty", self.repetition_penalty, "above 0", lambda x: x > 0)
         _must("presence_penalty", self.presence_penalty, "a finite number", lambda x: True)
         if self.seed is not None:
-            _must("seed", self.seed, "a whole number from 0 to 2^63 - 1", lambda x: 0 <= x < 2**63 and x == int(x))
+            check_seed(self.seed)
 
     @property
     def remembers(self) -> bool:

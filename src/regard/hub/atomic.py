@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from regard.errors import CheckpointError, UserError
+from regard.errors import CheckpointError, ConfigError, UserError
 
 MANIFEST = "MANIFEST.sha256"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -55,6 +55,19 @@ def commit_folder(target: Path, write: Callable[[Path], None], *, needs: int = 0
             _swap_in(folder, target)
     except OSError as error:
         raise cannot_write(target, error) from error
+
+
+def refuse_existing(target: Path) -> None:
+    """Raise ConfigError unless there is nothing at `target` or an empty folder, for who makes a new model there."""
+    recover_folder(target)
+    try:
+        taken = target.exists() and not (target.is_dir() and not any(target.iterdir()))
+    except OSError as error:
+        raise cannot_write(target, error) from error
+    if taken:
+        raise ConfigError("there is something here already", where=target, expected="a new or empty folder",
+                          got="a folder with files in it" if target.is_dir() else "a file",
+                          mend="choose another OUT, or remove it")  # fmt: skip
 
 
 def recover_folder(target: Path) -> None:
@@ -151,6 +164,7 @@ def write_text_atomic(path: Path, text: str) -> None:
 def replace_file(path: Path, write: Callable[[Path], object]) -> None:
     """Make `path` the file that `write` writes, or leave it exactly as it was; raises UserError as `commit_folder`."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with _scratch(path) as scratch:
             write(scratch)
             _fsync(scratch)

@@ -1,8 +1,9 @@
 """A model for CTranslate2, by its own converter, from the folder that `export` writes for `transformers`.
 
 What is unusual: what the converter takes from a family's usual model, and not from this one, is set right in what it
-wrote: the token that a decoder starts with, and the epsilon of the norms. And a translator of Marian's axes that starts
-with a token of its own is converted as BART is, for the converter's Marian throws its last token away.
+wrote: the token that a decoder starts with, and the epsilon of the norms. And a translator of Marian's axes that
+does not start from zeros, as Marian's own do, is converted as BART is: the converter's Marian throws its last token
+away.
 What it does not know: whether the result computes the same. That is measured by `regard.tasks.parity`.
 """
 
@@ -18,8 +19,19 @@ from typing import Any
 from regard.errors import ConfigError
 from regard.hub.export import Ids, write_card
 from regard.hub.folder import ModelFolder
+from regard.hub.keymap import Family
 from regard.model import Relative, Sinusoidal, TransformerConfig
 
+_READS = "CTranslate2 is for models that write"
+NOT_CONVERTED = {
+    "bert": _READS,
+    "roberta": _READS,
+    "distilbert": _READS,
+    "gpt_neox": "ctranslate2's converter does not know transformers 5's GPT-NeoX",
+}
+"""The first model_type of a family -> why none of its models goes to CTranslate2 (`unconverted` knows the others)."""
+USUAL = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+"""What CTranslate2 calls them by itself."""
 KEPT = ("tokenizer.json", "tokenizer_config.json", "generation_config.json")
 """Files of the other folder that this one has too."""
 
@@ -50,16 +62,16 @@ def write_ctranslate2(folder: Path, source: Path, found: ModelFolder, ids: Ids, 
         ConfigError: CTranslate2 has no such model; the message is its own.
     """
     config, tokenizer = found.model.config, found.tokenizer
-    if config.decoder_vocab_size is not None:
-        raise ConfigError("CTranslate2's converter knows no model with two vocabularies", where="decoder_vocab_size",
-                          got=config.decoder_vocab_size, mend="export --to hf")  # fmt: skip
     converters = import_module("ctranslate2.converters.transformers")
-    start = None if ids.start == tokenizer.role("pad") else ids.start  # with a pad, the converter knows what is meant
+    marian = config.norm_order == "post" and isinstance(config.positions, Sinusoidal)
+    start = ids.start
+    if start == tokenizer.role("pad") and not (marian and not _starts_from_nothing(found, start)):
+        start = None  # the converter knows what is meant
     try:
         with transformers_quietly() as transformers:
             converter = converters.TransformersConverter(str(source))
             _tell(converter, config)
-            if start is not None and config.norm_order == "post" and isinstance(config.positions, Sinusoidal):
+            if start is not None and marian:
                 model = converter.load_model(transformers.AutoModelForSeq2SeqLM, source)
                 spec = converters.BartLoader()(model, converter.load_tokenizer(transformers.AutoTokenizer, source))
                 spec.validate()
@@ -71,6 +83,9 @@ def write_ctranslate2(folder: Path, source: Path, found: ModelFolder, ids: Ids, 
         raise ConfigError("CTranslate2's converter does not take this model", where=found.path,
                           got=f"{type(error).__name__}: {error}", mend="export --to hf") from error  # fmt: skip
     told: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    for role, usual in USUAL.items():
+        if told[role] is None:  # the vocabulary has no such token, and the engine wants a name
+            told[role] = usual
     told["layer_norm_epsilon"] = config.norm_eps
     if start is not None:
         told["decoder_start_token"] = tokenizer.backend.id_to_token(start)
@@ -79,6 +94,31 @@ def write_ctranslate2(folder: Path, source: Path, found: ModelFolder, ids: Ids, 
     for name in KEPT:
         if (source / name).is_file():
             (folder / name).write_bytes((source / name).read_bytes())
+
+
+def unconverted(family: Family, config: TransformerConfig | None = None) -> str | None:
+    """Why CTranslate2 takes no model of the family, or not this one; None: it does."""
+    if (why := NOT_CONVERTED.get(family.model_types[0])) is not None or config is None:
+        return why
+    if config.window is not None:
+        return "CTranslate2 takes models that look back over a window, and then ignores it or fails"
+    return "CTranslate2's converter knows no model with two vocabularies" if config.decoder_vocab_size else None
+
+
+def refuse_unconverted(family: Family, config: TransformerConfig, where: Path) -> None:
+    """Raise ConfigError for a model that CTranslate2 does not take, before any work."""
+    if (why := unconverted(family, config)) is not None:
+        raise ConfigError(why, where=where, got=f"a model of the family {family.name}", mend="export --to hf")
+
+
+def _starts_from_nothing(found: ModelFolder, start: int | None) -> bool:
+    """Whether outputs start from a zero vector, that of a <pad> behind all other tokens, as in all of Marian's.
+
+    The converter's Marian takes that for granted: it leaves the last token out and starts from zeros.
+    """
+    last = found.model.config.vocab_size - 1
+    named = found.tokenizer.backend.id_to_token(last) == "<pad>"
+    return start == last and named and not found.model.transformer.tokens.weight[last].any()
 
 
 def _tell(converter: Any, ours: TransformerConfig) -> None:

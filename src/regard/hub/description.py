@@ -76,7 +76,8 @@ def read_model(described: Description, *, allow_nonfinite: bool = False) -> Mode
         model = make_model(config, described.head, described.n_labels)
     own = state_tensors(model)
     places = _places(described, own)
-    check_fit(_in_their_names(described, own, places), described.weights, described.path)
+    needed = _in_their_names(described, own, places)
+    check_fit(needed, described.weights, described.path, _on_the_output(described, needed))
     copied = {
         name for name, found in places.items()
         if found.layout is not PLAIN or len(found.ours) > 1 or described.weights[name].dtype != own[found.ours[0]].dtype
@@ -97,6 +98,19 @@ def of_file(error: ConfigError, path: Path) -> CheckpointError:
     field = str(error.where or "").removeprefix(str(path)).removeprefix("config.json").lstrip(": ")
     where = f"{path}: {field}" if field else path
     return CheckpointError(error.what, where=where, expected=error.expected, got=error.got, mend=error.mend)
+
+
+def _on_the_output(described: Description, needed: Mapping[str, Tensor]) -> str | None:
+    """What to do where nothing is missing but the output projection, which the configuration says is not tied."""
+    rows = described.family.rows(described.config, described.head) if described.family else ()
+    missing, unexpected = needed.keys() - described.weights.keys(), described.weights.keys() - needed.keys()
+    found = place(rows, next(iter(missing))) if len(missing) == 1 and not unexpected else None
+    if found is None or found.ours != ("head.weight",):
+        return None
+    return (
+        f'"tie_word_embeddings" is false in config.json (or missing, and its family has false), and there is no '
+        f"{missing.pop()}: take the file that holds it, or write true if the output is the embeddings themselves"
+    )
 
 
 def _is_cut_into(layout: Layout, theirs: Tensor, ours: Sequence[Tensor], config: TransformerConfig) -> bool:

@@ -8,7 +8,8 @@ What it does not know: any family (`families/`), and how a vocabulary is read (`
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from regard.hub.atomic import inside, reading
 from regard.hub.description import Description, of_file
 from regard.hub.families import FAMILIES
 from regard.hub.fields import Fields
+from regard.hub.instead import CTRANSLATE2, is_ctranslate2
 from regard.hub.keymap import Family, Opened, matches, place
 from regard.hub.layout import Stored, parse_json
 from regard.hub.weights import equal_bytes, find_weights
@@ -24,6 +26,8 @@ from regard.text import Tokenizer
 
 CODE = ("auto_map", "_target_", "trust_remote_code")
 """Fields of a configuration that ask to run code."""
+_PURPOSE = re.compile("For[A-Z][A-Za-z]*$")
+"""How the class of a model ends that has a head: ForCausalLM, ForSequenceClassification."""
 LONGEST = 3.0
 """Tokens of an output for each of its source, at most: more than any pair of languages needs, and an end to loops."""
 
@@ -41,23 +45,27 @@ def describe_foreign(folder: Path, values: Mapping[str, Any]) -> Description:
             weights that are damaged or not in safetensors.
     """
     path = folder / "config.json"
+    if values.get("model_type") is None and is_ctranslate2(folder):
+        what, mend = CTRANSLATE2
+        raise CheckpointError("this folder holds no model that regard reads", where=folder, got=what, mend=mend)
     family = _known(values, path)
     named: dict[str, Stored] = {}
     for name, stored in find_weights(folder).items():
         if (full := family.full_name(name)) in named:
             raise CheckpointError("two tensors are the same weight", where=folder, got=f"{name}, {full}")
         named[full] = stored
+    fields = Fields(values)
     try:
-        opened = family.read(Fields(values), named.keys())
+        opened = family.read(fields, named.keys())
     except ConfigError as error:
-        raise of_file(error, path) from None
+        raise of_file(_in_their_words(error, fields), path) from None
     weights, unused = _needed(family, opened, named, folder)
     about: dict[str, Any] = {"task": _task(opened), "family": family.name, "languages": [None, None]}
     if about["task"] == "translation":
         about["length_ratio"] = LONGEST
     return Description(
         path=folder, config=opened.config, head=opened.head, about=about, weights=weights, family=family,
-        notes=tuple(_notes(folder, values, unused)),
+        notes=(*_notes(folder, values, unused), *_on_config(folder, values, family, opened)),
     )  # fmt: skip
 
 
@@ -71,14 +79,13 @@ def conventions(described: Description, source: Tokenizer, target: Tokenizer) ->
         CheckpointError: a field holds no id of the model's; a decoder with a source lacks its first token.
     """
     folder, size = described.path, described.config.target_vocab_size
-    places = [inside(folder, name) for name in ("generation_config.json", "config.json")]
     both = described.config.n_encoder_layers > 0 and described.config.n_decoder_layers > 0
-    with reading(folder):
-        files = [(path, parse_json(path.read_bytes(), path)) for path in places if path.is_file()]
+    files = _generation_files(folder)
     start = _ids(files, ("decoder_start_token_id", "bos_token_id"), size) if both else []
     if both and not start:
         raise CheckpointError("nothing says which token an output starts with", where=folder,
-                              expected="decoder_start_token_id in generation_config.json or config.json")  # fmt: skip
+                              expected="decoder_start_token_id in generation_config.json or config.json",
+                              mend="take the config.json that was published with these weights")  # fmt: skip
     ends = [i for i in _ids(files, ("eos_token_id",), None) if i < size]  # one beyond the vocabulary is never said
     if not ends and (end := target.role("eos")) is not None:
         ends = [end]
@@ -155,6 +162,39 @@ def _notes(folder: Path, values: Mapping[str, Any], unused: Sequence[str]) -> li
     return notes
 
 
+def _on_config(folder: Path, values: Mapping[str, Any], family: Family, opened: Opened) -> Iterator[str]:
+    """What config.json says of the head and of the ends, and is not so here."""
+    size = opened.config.target_vocab_size
+    if beyond := [i for i in _ids(_generation_files(folder), ("eos_token_id",), None) if i >= size]:
+        listed = ", ".join(map(str, beyond[:4]))
+        yield f"eos_token_id {listed}: beyond the vocabulary of {size:,}, so nothing ever ends with it"
+    try:
+        ours = family.write(opened.config, opened.head)["architectures"][0]
+    except ConfigError:  # it can be read, and not be written
+        return
+    told = values.get("architectures")
+    for name in told if isinstance(told, list) else []:
+        kind = _PURPOSE.search(str(name))
+        if kind and kind[0] != "ForPreTraining" and not str(ours).endswith(kind[0]):
+            yield f"config.json names {str(name)[:80]}, but it opens as a {ours}: with that head, and no other"
+
+
+def _in_their_words(error: ConfigError, fields: Fields) -> ConfigError:
+    """What is wrong with our axes, with the numbers as the file names them, where a mend would name ours."""
+    if str(error.where or "").startswith("config.json") or not fields.seen:
+        return error
+    read = ", ".join(f"{name} = {value}" for name, value in fields.seen.items())
+    return ConfigError(error.what, where=error.where, expected=error.expected, got=error.got,
+                       mend=f"correct config.json, where this was read: {read}")  # fmt: skip
+
+
+def _generation_files(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """What says how outputs begin and end, the first before the second."""
+    places = [inside(folder, name) for name in ("generation_config.json", "config.json")]
+    with reading(folder):
+        return [(path, parse_json(path.read_bytes(), path)) for path in places if path.is_file()]
+
+
 def _ids(files: Sequence[tuple[Path, Mapping[str, Any]]], fields: Sequence[str], size: int | None) -> list[int]:
     """The ids, one or a list, that the first of the files with the first of the fields has; [] where none has."""
     for field in fields:
@@ -166,7 +206,8 @@ def _ids(files: Sequence[tuple[Path, Mapping[str, Any]]], fields: Sequence[str],
             if not all(type(i) is int and i >= 0 and (size is None or i < size) for i in ids):
                 expected = "an id" if size is None else f"an id below {size:,}, the size of the vocabulary"
                 raise CheckpointError("not a token of the model", where=f"{path}: {field}", expected=expected,
-                                      got=repr(value)[:80])  # fmt: skip
+                                      got=repr(value)[:80],
+                                      mend="write the number that the vocabulary gives the token")  # fmt: skip
             return ids
     return []
 

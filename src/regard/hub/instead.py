@@ -12,9 +12,23 @@ from pathlib import Path
 from regard.hub.layout import conversion_command
 
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+_CTRANSLATE = ("vocabulary.json", "vocabulary.txt", "shared_vocabulary.json", "shared_vocabulary.txt",
+               "source_vocabulary.json", "source_vocabulary.txt")  # fmt: skip
 _OTHERS = {
     ".h5": "a TensorFlow model", ".msgpack": "a Flax model", ".onnx": "an ONNX model", ".gguf": "a GGUF model",
 }  # fmt: skip
+
+
+CTRANSLATE2 = (
+    "a model of CTranslate2, which regard writes and does not read",
+    "open it with ctranslate2, or give the folder that it was converted from",
+)
+"""What it is, and what to do about it."""
+
+
+def is_ctranslate2(folder: Path) -> bool:
+    """Whether its files are those of CTranslate2. Its model.bin is no pickle."""
+    return (folder / "model.bin").is_file() and any((folder / name).is_file() for name in _CTRANSLATE)
 
 
 def what_is_there_instead(folder: Path, weights: Path) -> tuple[str, str]:
@@ -30,6 +44,8 @@ def what_is_there_instead(folder: Path, weights: Path) -> tuple[str, str]:
         convert = f"python -m torch.distributed.checkpoint.format_utils dcp_to_torch {shlex.quote(str(folder))}"
         mend = "ask for the model as safetensors; if you trust whoever made this, convert it yourself"
         return what, f"{mend}: {convert} weights.pt, and then weights.pt to safetensors"
+    if is_ctranslate2(folder):
+        return CTRANSLATE2
     if pickled := next((path for path in paths if path.suffix in _PICKLES), None):
         what = f"{pickled.name}, a pickle, which can run any code when it is opened"
         return what, conversion_command(pickled, weights)

@@ -9,6 +9,7 @@ What it does not know: which module a file is for, and other families' tensor na
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +24,7 @@ from regard.hub.layout import COPY_AGAIN, Stored, make_header, parse_json, read_
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+_SLIPS = 12
 _PART = 2**20
 _RETURNED = 2**25
 """Bytes: a freed block that is larger goes back to the system at once (glibc's DEFAULT_MMAP_THRESHOLD_MAX)."""
@@ -164,8 +166,13 @@ def load_strict(module: nn.Module, tensors: Mapping[str, Tensor], where: Path) -
             tensor.copy_(tensors[name])
 
 
-def check_fit(own: Mapping[str, Tensor], given: Mapping[str, Tensor | Stored], where: Path) -> None:
+def check_fit(
+    own: Mapping[str, Tensor], given: Mapping[str, Tensor | Stored], where: Path, mend: str | None = None
+) -> None:
     """Compare what a model has with what a file has, by names, shapes and kinds of numbers.
+
+    Args:
+        mend: what to do if they differ, where the caller knows.
 
     Raises:
         CheckpointError: one table of every missing, unexpected, misshapen or wrongly typed tensor.
@@ -176,12 +183,27 @@ def check_fit(own: Mapping[str, Tensor], given: Mapping[str, Tensor | Stored], w
         if name not in own or name not in given or not _fits(own[name], given[name])
     ]
     if differences:
+        one = len(differences) == 1
         raise CheckpointError(
-            f"{len(differences)} of the tensors do not fit the model",
+            f"{len(differences)} of the tensors {'does' if one else 'do'} not fit the model",
             where=where,
             got=_table(("tensor", "the model has", "the file has"), differences),
-            mend="load the weights with the config.json they were saved with",
+            mend=mend or _how_to_fit(own, given),
         )
+
+
+def _how_to_fit(own: Mapping[str, Tensor], given: Mapping[str, Tensor | Stored]) -> str:
+    """Names that look like slips, where a few names are all that differs; else the configuration."""
+    missing, unexpected = own.keys() - given.keys(), given.keys() - own.keys()
+    slips: dict[str, str] = {}
+    for name in sorted(unexpected) if len(missing) == len(unexpected) <= _SLIPS else ():
+        if near := difflib.get_close_matches(name, missing - {*slips.values()}, n=1, cutoff=0.8):
+            slips[name] = near[0]
+    rest = (own.keys() | given.keys()) - {*slips, *slips.values()}
+    if slips and all(name in own and name in given and _fits(own[name], given[name]) for name in rest):
+        said = "; ".join(f"did you mean {right} by {wrong}?" for wrong, right in [*slips.items()][:4])
+        return f"{said} Rename it in the file"
+    return "load the weights with the config.json they were saved with"
 
 
 def _read_index(folder: Path) -> dict[str, str]:

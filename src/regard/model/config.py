@@ -8,6 +8,7 @@ What it does not know: text, files, training, or any model family by name.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -120,6 +121,8 @@ Biases = Literal["all", "none", "qkv", "attention", "ffn"]
 
 MOST_PARAMETERS = 10**12
 """A model beyond this is a slip of the keyboard; refused before anything is allocated (4 TB in float32)."""
+LONGEST = 10**9
+"""Tokens; a `max_len` beyond this is one too."""
 
 
 _NAMED_VALUES = {
@@ -214,6 +217,7 @@ class TransformerConfig:
         if self.n_heads % self.kv_heads:
             quotient = f"{self.n_heads} / {self.kv_heads} = {self.n_heads / self.kv_heads:.2f}"
             raise ConfigError("n_heads is not divisible by n_kv_heads", where="n_kv_heads", got=quotient)
+        self._check_numbers()
         if isinstance(self.positions, Rope) and (self.turned_width < 2 or self.turned_width % 2):
             raise ConfigError("rotary positions turn pairs, so the turned part of a head's width must be even",
                               where="positions", got=f"{self.positions.fraction} of {self.head_width}")  # fmt: skip
@@ -241,6 +245,29 @@ class TransformerConfig:
             got = f"{n:,} parameters, {4 * n / 1e12:,.0f} TB in float32"
             raise ConfigError("these sizes cannot be meant", expected=f"at most {MOST_PARAMETERS:,} parameters",
                               got=got, mend="look for a size with too many digits")  # fmt: skip
+        if self.max_len > LONGEST:
+            raise ConfigError("this length cannot be meant", where="max_len", expected=f"at most {LONGEST:,}",
+                              got=f"{self.max_len:,}", mend="look for a size with too many digits")  # fmt: skip
+
+    def _check_numbers(self) -> None:
+        """Refuse numbers with which nothing can be computed: NaN, infinities, and 0 or less where it divides."""
+        for name in ("embed_scale", "logit_scale", "attn_scale"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise ConfigError("a number must be finite", where=name, got=value)
+        above: dict[str, float | None] = {"norm_eps": self.norm_eps}
+        if isinstance(self.positions, (Rope, Sinusoidal)) and not 1 < self.positions.theta < math.inf:
+            raise ConfigError("each pair must turn more slowly than the one before", where="positions.theta",
+                              expected="above 1, and finite", got=self.positions.theta)  # fmt: skip
+        if isinstance(self.positions, Rope):
+            if not 0 < self.positions.fraction <= 1:
+                raise ConfigError("a share of each head is turned", where="positions.fraction", expected="in (0, 1]",
+                                  got=self.positions.fraction)  # fmt: skip
+            numbers = vars(self.positions.scaling) if self.positions.scaling is not None else {}
+            above |= {f"positions.scaling.{name}": value for name, value in numbers.items()}
+        for name, value in above.items():
+            if value is not None and not 0 < value < math.inf:
+                raise ConfigError("a number must be above 0, and finite", where=name, got=value)
 
     @property
     def kv_heads(self) -> int:

@@ -91,7 +91,8 @@ class Wish:
             if value < least:
                 raise ConfigError("the number is too small", where=name, expected=f"{least} or more", got=value)
         if "" in self.stops:
-            raise ConfigError("a string to stop at is empty", where="stop", expected="a character at least")
+            raise ConfigError("a string to stop at is empty", where="stop", expected="a character at least",
+                              mend="leave it out, to end where the model does")  # fmt: skip
         greedy = self.sampler.temperature == 0
         if self.n > 1 and greedy:
             raise ConfigError("there is only one likeliest text", where="n", got=self.n,

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +40,29 @@ def need(extra: str) -> None:
             raise MissingExtraError(package, extra, f"an export to {extra}, which is compared with the original,")
 
 
-def read_differently(folder: Path, tokenizer: Tokenizer, texts: Sequence[str]) -> list[str]:
+@dataclass(frozen=True)
+class Differing:
+    """A text of which transformers makes other ids than we do."""
+
+    text: str
+    ours: Sequence[int]
+    theirs: Sequence[int]
+
+    def shown(self, ids: Sequence[int]) -> str:
+        """Some ids of either, from a little before the place where the two part."""
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.ours, self.theirs, strict=False)))
+        first, last = max(same - 2, 0), same + 6
+        some = ", ".join(map(str, ids[first:last]))
+        return f"[{'.., ' * (first > 0)}{some}{', ..' * (len(ids) > last)}]"
+
+
+def read_differently(folder: Path, tokenizer: Tokenizer, texts: Sequence[str]) -> list[Differing]:
     """The texts of which transformers makes other ids, with the tokenizer files in the folder, than ours does."""
     with transformers_quietly() as library:
         theirs: Any = library.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         read = [theirs(text).input_ids for text in texts]
     ours = [tokenizer.wrap(ids)[0] for ids in tokenizer.encode_batch(texts)]
-    return [text for text, one, other in zip(texts, ours, read, strict=True) if one != other]
+    return [Differing(text, one, other) for text, one, other in zip(texts, ours, read, strict=True) if one != other]
 
 
 class TransformersPeer:

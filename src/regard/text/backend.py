@@ -22,6 +22,7 @@ ROLES = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>", "mask": "<
 LARGEST_FILE = 32 * 2**20  # the largest published vocabularies just fit; malformed JSON of this size fails in < 5 s
 CONVERT = "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)  # in Python, with transformers"
 """The command that writes a tokenizer.json beside files that regard does not read."""
+AGAIN = "copy or download the file again from where it came"
 TRIAL = "A word, 1 more.\n"
 
 
@@ -58,11 +59,11 @@ def read_text(path: Path) -> str:
 def read_object(path: Path) -> dict[str, Any]:
     """A JSON object. Raises CheckpointError when the file holds anything else."""
     try:
-        value = json.loads(read_text(path))
+        value = json.loads(read_text(path).removeprefix("\ufeff"))  # which some editors put first
     except (ValueError, RecursionError) as error:
-        raise CheckpointError("this is not JSON", where=path, got=str(error)[:200]) from None
+        raise CheckpointError("this is not JSON", where=path, got=str(error)[:200], mend=AGAIN) from None
     if not isinstance(value, dict):
-        raise CheckpointError("this is not a JSON object", where=path, got=type(value).__name__)
+        raise CheckpointError("this is not a JSON object", where=path, got=type(value).__name__, mend=AGAIN)
     return value
 
 

@@ -157,7 +157,7 @@ _OPENERS: dict[str, Opener] = {
     "tokenizer.json": _open_json,
     "vocab.txt": open_wordpiece,
     "merges.txt": open_bytelevel,
-    "source.spm": open_marian,
+    **dict.fromkeys(("source.spm", "target.spm"), open_marian),
     MOVED: _refuse,
     "vocab.json": open_bytelevel,  # which says that merges.txt is missing
     **dict.fromkeys(MODELS, _open_spm),

@@ -20,13 +20,14 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as Backend
 
 from regard.errors import CheckpointError
-from regard.text.backend import CONVERT, built, read_ids
+from regard.text.backend import AGAIN, CONVERT, built, read_ids
 from regard.text.hints import Hints
 from regard.text.spm import SPACE, TEXT, normal_form, score, written_back
 from regard.text.spm_file import UNIGRAM, SentencePieces, read_spm
 from regard.text.unreachable import AWAY, exchanged, signs
 
 CLASSES = ("MarianTokenizer",)
+FILES = ("source.spm", "target.spm", "vocab.json")
 NAMES = {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"}
 CLOSED, OTHER = "\ufdd4", "\ufdd5"
 """While a text is prepared, these stand for the << that ends a language, and for what is unknown; no characters."""
@@ -40,6 +41,9 @@ def open_marian(hints: Hints) -> tuple[tuple[Backend, Backend], dict[str, str]]:
     """
     hints.only(CLASSES)
     folder = hints.folder
+    if lacking := [name for name in FILES if not (folder / name).is_file()]:
+        raise CheckpointError("a file of Marian's vocabulary is missing", where=folder / lacking[0], mend=AGAIN,
+                              expected=f"{', '.join(FILES[:-1])} and {FILES[-1]}")  # fmt: skip
     names = {role: hints.token(role) or token for role, token in NAMES.items()}
     own = folder / "target_vocab.json"
     source = _side(folder / "source.spm", folder / "vocab.json", names)

@@ -2,13 +2,16 @@
 
 What is unusual: `regard train` always resolves what it was given (flags, a plan for so many minutes, a TOML file) to
 one of these, and writes it into the run folder; running that file again is the same run.
-What it does not know: how a field is used; each is checked where the part it belongs to is built.
+What it does not know: how a field is used; each is checked where the part it belongs to is built, but for the seed,
+which is of all.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from regard.machine import check_seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,3 +165,6 @@ class Recipe:
     optim: OptimRecipe = OptimRecipe()
     schedule: ScheduleRecipe = ScheduleRecipe()
     loop: LoopRecipe = LoopRecipe()
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)

@@ -92,7 +92,10 @@ def test_no_path_or_a_dash_is_stdout(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    for path in (tmp_path / "absent" / "out", tmp_path):
+    with console.open_output(tmp_path / "absent" / "deep" / "out") as stream:
+        stream.write("x")
+    assert (tmp_path / "absent" / "deep" / "out").read_text() == "x"
+    for path in (tmp_path / "absent" / "deep" / "out" / "y", tmp_path):
         with pytest.raises(UserError) as caught, console.open_output(path):
             pass
         assert caught.value.where == path

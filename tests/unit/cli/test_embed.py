@@ -59,5 +59,23 @@ def test_mistakes_leave_nothing_behind(run: Run, tmp_path: Path, model_dir: Call
     assert run("a.txt", "--out", "x.txt")[0] == run("a.txt")[0] == 2
     code, _, err = run("a.txt", "--out", "x.npy", model=model_dir("stories260k"))
     assert code == 2 and "this model cannot embed" in err
-    assert run("a.txt", "--out", "no/such/x.npy")[0] == 1
+    assert run("a.txt", "--out", "a.txt/x.npy")[0] == 1
+    code, _, err = run(str(tmp_path), "--out", "x.npy")
+    assert code == 3 and "this is a folder" in err and "Errno" not in err
     assert {path.name for path in tmp_path.iterdir()} == {"a.txt", "latin.txt"}
+
+
+def test_the_folder_of_out_is_made(run: Run, tmp_path: Path) -> None:
+    assert run("a.txt", "--out", "new/deep/x.npy") == (0, "", "")
+    assert np.load(tmp_path / "new" / "deep" / "x.npy").shape == (3, 384)
+
+
+def test_what_only_embeds_is_told_so_by_other_verbs(run: Run, minilm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, says in (
+        (["evaluate", "a.txt"], "nothing to evaluate"),
+        (["generate", "--prompt", "x"], "cannot generate"),
+    ):
+        verb, *rest = words
+        assert main([verb, str(minilm), *rest, "--threads", "1", "--device", "cpu"]) == 2
+        err = capsys.readouterr().err
+        assert says in err and "it can embed" in err

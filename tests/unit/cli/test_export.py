@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import ctranslate2
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, pre_tokenizers
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer, Qwen2Tokenizer
 from transformers.utils import logging
 
 from regard.api import load
 from regard.cli.export import MOST, Texts, export, read_texts
-from regard.errors import ConfigError
+from regard.errors import ConfigError, UserError
 from regard.hub.folder import ModelFolder, load_model
 from regard.model import Learned, Relative, Rope, TransformerConfig, Window, make_language_model
 from regard.tasks.questions import SENTENCES
@@ -95,6 +99,7 @@ def test_rounded_weights_are_measured_by_the_score(command: Command, tmp_path: P
 def test_above_the_tolerance_nothing_is_left(command: Command, tmp_path: Path, to: str) -> None:
     code, out, err = command("export", "run", str(tmp_path / "out"), "--to", to, "--tolerance", "0")
     assert (code, out) == (1, "") and "not left there" in err and "a difference of at most 0" in err
+    assert "round the weights less" not in err
     assert "11 of 11 greedy outputs the same" in err and not list(tmp_path.iterdir())
 
 
@@ -105,6 +110,8 @@ def test_above_the_tolerance_nothing_is_left(command: Command, tmp_path: Path, t
         ("run out --to ctranslate2 --quantization int3", 2, "int3"),
         ("run out --to hf --tolerance -1", 2, "not below 0"),
         ("run out --to onnx", 2, "onnx"),
+        ("run run/checkpoints/final --to hf", 2, "a new or empty folder"),
+        ("nowhere run --to hf", 2, "a new or empty folder"),
         ("nowhere out --to hf", 4, "no model folder"),
         ("run out --to hf --data test.en dev.de", 3, "20 and 40 lines"),
     ],
@@ -141,6 +148,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
                        "tie_embeddings": False}),
     "GPT-2": ("GPT-2", {"n_decoder_layers": 2, "norm_order": "pre", "positions": Learned(), "activation": "gelu_tanh",
                         "norm_eps": 1e-3}),
+    "Qwen3": ("Qwen3", {**ROTARY, "qk_norm": True}),
     "Llama": ("Llama", {**ROTARY, "n_kv_heads": 1, "tie_embeddings": False, "vocab_size": 431, "norm_eps": 1e-3}),
 }  # fmt: skip
 
@@ -167,11 +175,54 @@ def test_each_kind_of_model_computes_the_same_in_both(kind: str, tmp_path: Path,
         assert to != "hf" or report["spread"] > 0.3
 
 
-def test_what_ctranslate2_cannot_do_is_refused_in_its_own_words(tmp_path: Path, one_thread: None) -> None:
+def test_a_vocabulary_that_transformers_cuts_otherwise_is_shown(tmp_path: Path, one_thread: None) -> None:
+    """Qwen2's texts are cut by its own rules there, whatever tokenizer.json says; with its own, all is well."""
+    found = drawn({**ROTARY, "bias": "qkv"})
+    with pytest.raises(UserError, match="cuts texts into other tokens") as caught:
+        export(found, tmp_path / "out", to="hf", data=Texts(SENTENCES[:4]))
+    assert SENTENCES[0] in caught.value.expected and "[" in caught.value.got and caught.value.mend
+    assert not list(tmp_path.iterdir())
+    merged = json.loads(Tokenizer.train(SENTENCES * 3, kind="bytes", vocab_size=410).backend.to_str())["model"]
+    own = Qwen2Tokenizer(vocab=merged["vocab"], merges=[tuple(pair) for pair in merged["merges"]])
+    tokenizer = Tokenizer.of(Backend.from_str(own.backend_tokenizer.to_str()), {"eos": "<|endoftext|>"})
+    found = replace(found, tokenizer=tokenizer, target_tokenizer=tokenizer)
+    for to in ("hf", "ctranslate2"):
+        assert export(found, tmp_path / to, to=to, data=Texts(SENTENCES[:4]))["passed"]
+
+
+def test_mistral_without_a_window_goes_to_ctranslate2(tmp_path: Path, one_thread: None) -> None:
+    found = drawn({**ROTARY, "n_kv_heads": 1})
+    found = replace(found, about={**found.about, "family": "Mistral"})
+    report = export(found, tmp_path / "out", to="ctranslate2", data=Texts(SENTENCES[:4]))
+    assert report["family"] == "Mistral" and report["passed"]
+
+
+@pytest.mark.parametrize("zeros", [True, False])
+def test_marian_starts_with_its_pad_whatever_that_holds(zeros: bool, tmp_path: Path, one_thread: None) -> None:
+    words = dict.fromkeys(word for text in SENTENCES[:4] for word in re.findall(r"\w+|[^\w\s]+", text))
+    vocab = {token: i for i, token in enumerate(["</s>", "<unk>", *words, "<pad>"])}
+    backend = Backend(models.WordLevel(vocab, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.add_special_tokens(["</s>", "<unk>", "<pad>"])
+    tokenizer = Tokenizer.of(backend, {"eos": "</s>", "unk": "<unk>", "pad": "<pad>"})
+    found = drawn({**ENCODER_DECODER, "vocab_size": len(vocab), "embed_scale": 4.0, "head_bias": True})
+    pad = len(vocab) - 1
+    if zeros:
+        with torch.no_grad():
+            found.model.transformer.tokens.weight[pad] = 0
+    begun = {"start": pad, "ends": [0], "lead": [], "forced": []}
+    found = replace(found, tokenizer=tokenizer, target_tokenizer=tokenizer, about={**found.about, "conventions": begun})
+    report = export(found, tmp_path / "out", to="ctranslate2", data=Texts(SENTENCES[:4]))
+    assert report["family"] == "Marian" and report["difference"] < 1e-4 * max(1.0, report["spread"])
+    known = json.loads((tmp_path / "out" / "shared_vocabulary.json").read_text())
+    assert ("<pad>" in known) is not zeros
+
+
+def test_what_ctranslate2_cannot_do_is_refused_by_name(tmp_path: Path, one_thread: None) -> None:
     for axes, says in (
-        ({**ROTARY, "window": Window(size=6)}, "takes this model, and fails"),
+        ({**ROTARY, "window": Window(size=6)}, "over a window"),
         ({"n_decoder_layers": 1, "norm_order": "parallel", "positions": Rope(fraction=0.5), "activation": "gelu"},
-         "does not take this model"),
+         "does not know transformers 5's GPT-NeoX"),
         ({**ENCODER_DECODER, "decoder_vocab_size": 420}, "two vocabularies"),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=says):

@@ -105,6 +105,7 @@ def test_pieces_are_written_as_they_are_made(stories: str) -> None:
         ("{stories} --prompt x --n 0", 2, "1 or more"),
         ("{stories} --prompt x --n 2 --temperature 0", 2, "raise temperature"),
         ("{stories} --prompt x --max-tokens -1", 2, "max_tokens"),
+        ("{stories} --prompt x --stop=", 2, "leave it out"),
         ("{stories} --prompt x --top-q 1", 2, "--top"),
         ("", 2, "MODEL"),
     ],

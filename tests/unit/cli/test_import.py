@@ -85,7 +85,10 @@ def test_info_reads_no_weights(regard: Command, gpt2: GPT2) -> None:
 def test_doctor_runs_the_laws_on_both(regard: Command, gpt2: GPT2, tmp_path: Path) -> None:
     folder, out = gpt2(), tmp_path / "out"
     assert regard("import", folder, out)[0] == 0
-    for place, sums in ((folder, "there are no SHA-256 sums"), (out, "every file is as its SHA-256 sum says")):
+    for place, sums in (
+        (folder, "no SHA-256 sums lie in this folder (regard import writes them)"),
+        (out, "every file is as its SHA-256 sum says"),
+    ):
         code, text, err = regard("doctor", place, "--json")
         card = json.loads(text)
         assert code == 0, err
@@ -95,7 +98,7 @@ def test_doctor_runs_the_laws_on_both(regard: Command, gpt2: GPT2, tmp_path: Pat
 def test_what_import_refuses(regard: Command, gpt2: GPT2, tmp_path: Path) -> None:
     folder, theirs = gpt2(), gpt2("theirs")
     code, _, err = regard("import", folder, theirs)
-    assert code == 1 and "regard did not write" in err and load_model(theirs).path == theirs
+    assert code == 2 and "choose another OUT" in err and load_model(theirs).path == theirs
     code, _, err = regard("import", "someone/absent", tmp_path / "out")
     assert code == 4 and f"regard import someone/absent {tmp_path / 'out'} --download" in err
     code, _, err = regard("import", tmp_path / "absent", tmp_path / "out")
@@ -103,7 +106,13 @@ def test_what_import_refuses(regard: Command, gpt2: GPT2, tmp_path: Path) -> Non
     code, _, err = regard("import", folder, tmp_path / "out", "--revision", "main")
     assert code == 2 and "--download" in err
     assert not (tmp_path / "out").exists()
-    assert regard("import", folder, tmp_path / "out")[0] == 0
-    assert regard("import", folder, tmp_path / "out")[0] == 0, "what regard wrote is replaced"
+    (tmp_path / "out").mkdir()
+    assert regard("import", folder, tmp_path / "out")[0] == 0, "an empty folder is as good as none"
+    before = (tmp_path / "out" / "MANIFEST.sha256").read_bytes()
+    code, _, err = regard("import", tmp_path / "absent", tmp_path / "out")
+    assert code == 2 and "new or empty folder" in err, "before any work"
+    code, _, err = regard("import", gpt2("other"), tmp_path / "out" / "config.json")
+    assert code == 2 and "got: a file" in err
+    assert (tmp_path / "out" / "MANIFEST.sha256").read_bytes() == before
     code, _, err = regard("import", tmp_path / "out", tmp_path / "again")
     assert code == 2 and "already" in err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -60,3 +61,17 @@ def test_help_names_every_argument(verb: str, capsys: pytest.CaptureFixture[str]
     for argument in arguments(cls):
         assert argument.flag is None or argument.flag in out
         assert argument.flag or argument.metavar, "a word by its place needs a metavar"
+    assert not re.search(rf"^regard {verb} .*\bregard {verb} ", out, re.MULTILINE), "two commands on one line"
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 10**23, 10**400])
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_seed_that_nothing_takes(verb: str, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    known = list(arguments(module_of(verb).Arguments))
+    if not any(argument.flag == "--seed" for argument in known):
+        return
+    words = ["x"] * sum(argument.flag is None and argument.required for argument in known)
+    needed = {"--to": "hf"}
+    flags = [word for one in known if one.flag and one.required for word in (one.flag, needed.get(one.flag, "x"))]
+    assert main([verb, *words, *flags, "--seed", str(seed)]) == 2
+    assert "0 to 2^63 - 1" in capsys.readouterr().err

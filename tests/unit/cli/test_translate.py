@@ -147,7 +147,7 @@ def test_a_bad_glossary_names_its_line(command: Command, workplace: Path, line: 
         ("run test.en --to fr", 2, "one direction only"),
         ("run test.en --glossary test.en", 3, "test.en:1: the line is not a glossary entry"),
         ("run test.en --device abacus", 2, "unknown device"),
-        ("run test.en --out no/such/folder", 1, "cannot write the file"),
+        ("run test.en --out test.en/file", 1, "cannot write the file"),
         ("", 2, "MODEL"),
     ],
 )

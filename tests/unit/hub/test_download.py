@@ -99,7 +99,8 @@ def test_only_what_can_be_opened_is_fetched_and_once(
         (tiny / name).write_text("{}")
     (tiny / "README.md").write_text("---\nlicense: mit\n---\n# tiny\n")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
-    lines = [f"import someone/{name} out-{name} --download --json" for name in ("tiny", "tiny", "pickled", "absent")]
+    names = {"tiny": "tiny", "again": "tiny", "pickled": "pickled", "absent": "absent"}
+    lines = [f"import someone/{name} out-{out} --download --json" for out, name in names.items()]
     (first, out), (again, _), (refused, why), (absent, reason) = session(address, tmp_path, *lines)
 
     assert (first, again) == (0, 0) and json.loads(out)["license"] == "mit"

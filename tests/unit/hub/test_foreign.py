@@ -17,10 +17,12 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, processors
 from torch import Tensor
 
-from regard.errors import CheckpointError
+from regard.errors import CheckpointError, ConfigError
 from regard.hub.atomic import commit_folder
 from regard.hub.families.bert import BERT
+from regard.hub.families.llama import LLAMA
 from regard.hub.families.marian import MARIAN
+from regard.hub.fields import Fields
 from regard.hub.folder import describe_model, load_model, write_model
 from regard.hub.keymap import Family, to_theirs
 from regard.hub.weights import INDEX, WEIGHTS, state_tensors
@@ -301,6 +303,11 @@ def test_one_weight_under_two_names(gpt2: GPT2) -> None:
         ({"n_embd": None}, "config.json: the configuration lacks a field"),
         ({"n_embd": "24"}, "config.json: n_embd: a field has another type"),
         ({"activation_function": "mish"}, "config.json: activation_function"),
+        ({"activation_function": "mish"}, "to mend it: use this model with transformers"),
+        ({"activation_function": "gelu_neww"}, "did you mean gelu_new?"),
+        ({"n_embd": None}, "to mend it: write n_embd into it"),
+        ({"n_embd": "24"}, "to mend it: correct it in config.json"),
+        ({"eos_token_id": "</s>"}, "to mend it: write the number"),
         ({"scale_attn_by_inverse_layer_idx": True}, "config.json: scale_attn_by_inverse_layer_idx"),
     ],
 )
@@ -327,6 +334,69 @@ def test_numbers_that_are_none_are_refused_unless_allowed(gpt2: GPT2) -> None:
     assert "2 of 28 tensors" in message and "transformer.h.0.attn.c_attn.weight  2" in message
     weights = load_model(folder, allow_nonfinite=True).model.state_dict()
     assert weights["transformer.decoder.layers.0.self_attn.q.weight"][:2, 3].isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"rope_theta": 0}, "rope_theta"),
+        ({"rope_theta": float("nan")}, "rope_theta"),
+        ({"rms_norm_eps": 0}, "norm_eps"),
+        ({"num_key_value_heads": 0}, "n_kv_heads"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 0.0}}, "factor"),
+    ],
+)
+def test_a_zero_in_a_config_is_no_missing_field(change: dict[str, Any], says: str) -> None:
+    sizes = {"vocab_size": 20, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 12}
+    fields = {**sizes, "num_hidden_layers": 1, "max_position_embeddings": 32}
+    assert LLAMA.read(Fields(fields), ()).config.norm_eps == 1e-6
+    with pytest.raises(ConfigError) as caught:
+        LLAMA.read(Fields(fields | change), ())
+    assert says in str(caught.value)
+
+
+def test_a_renamed_tensor_is_asked_after(gpt2: GPT2) -> None:
+    def rename(tensors: dict[str, Tensor]) -> None:
+        tensors["h.0.ln_1.wieght"] = tensors.pop("h.0.ln_1.weight")
+
+    message = refusal(edited(gpt2(), rename))
+    assert "did you mean transformer.h.0.ln_1.weight by transformer.h.0.ln_1.wieght?" in message
+    assert "with the config.json" not in message
+
+
+def test_an_output_that_is_not_there(gpt2: GPT2) -> None:
+    message = refusal(configured(gpt2(), tie_word_embeddings=False))
+    assert "1 of the tensors does not fit" in message and '"tie_word_embeddings" is false' in message
+
+
+def test_a_head_and_ends_of_which_nothing_is_here_are_told(gpt2: GPT2) -> None:
+    folder = gpt2(architectures=["GPT2ForSequenceClassification"], eos_token_id=[0, 99_999])
+    classifier, end = sorted(load_model(folder).notes)
+    assert "GPT2ForSequenceClassification" in classifier and "GPT2LMHeadModel" in classifier
+    assert "99999" in end and load_model(folder).about["conventions"]["ends"] == [0]
+    assert load_model(configured(folder, architectures=["GPT2LMHeadModel"], eos_token_id=0)).notes == ()
+
+
+def test_a_mark_before_the_json(gpt2: GPT2) -> None:
+    plain = load_model(gpt2()).model
+    folder = gpt2("marked")
+    for name in ("config.json", "tokenizer_config.json"):
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
+    assert load_model(folder).model.config == plain.config
+
+
+def test_half_a_file_says_how_to_mend_it(gpt2: GPT2) -> None:
+    folder = gpt2()
+    (folder / "generation_config.json").write_text('{"eos_token_id": ')
+    assert "generation_config.json" in refusal(folder) and "to mend it: copy" in refusal(folder)
+
+
+def test_a_model_of_ctranslate2_is_called_by_its_name(tmp_path: Path) -> None:
+    for name, content in (("model.bin", ""), ("vocabulary.json", "[]"), ("config.json", '{"bos_token": "<s>"}')):
+        (tmp_path / name).write_text(content)
+    assert "a model of CTranslate2" in refusal(tmp_path)
+    (tmp_path / "config.json").unlink()
+    assert "a model of CTranslate2" in refusal(tmp_path)
 
 
 # ---------------------------------------------------------------- memory

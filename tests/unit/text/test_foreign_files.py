@@ -77,8 +77,9 @@ def test_nothing_there(tmp_path: Path) -> None:
     ("kind", "name", "match"),
     [
         ("gpt2", "merges.txt", "file of merges"),
-        ("marian", "target.spm", "cannot be read"),
-        ("marian", "vocab.json", "cannot be read"),
+        ("marian", "source.spm", "source.spm, target.spm and vocab.json"),
+        ("marian", "target.spm", "source.spm, target.spm and vocab.json"),
+        ("marian", "vocab.json", "source.spm, target.spm and vocab.json"),
         ("gpt2", "vocab.json", "cannot be read"),
     ],
 )

@@ -97,7 +97,7 @@ def read_encoder(fields: Fields, head: str, *, offset: int) -> TransformerConfig
         n_encoder_layers=fields.need(int, "num_hidden_layers"),
         positions=Learned(offset=offset),
         max_len=fields.need(int, "max_position_embeddings") - offset,
-        norm_eps=fields.get(float, "layer_norm_eps") or 1e-12,
+        norm_eps=fields.get_or(1e-12, "layer_norm_eps"),
         activation=fields.chosen(ACTIVATIONS, "hidden_act", default="gelu"),
         n_token_types=2 if types is None else types,
         embed_norm=True,

@@ -108,7 +108,7 @@ class Member:
 
 def read(member: Member, given: Fields, names: Collection[str]) -> Opened:
     """A member's configuration to ours."""
-    fields = Fields({**member.missing, **given.values})
+    fields = Fields({**member.missing, **given.values}, given.seen)
     heads, width = fields.need(int, "num_attention_heads"), fields.need(int, "hidden_size")
     kv_heads, head_width = fields.get(int, "num_key_value_heads"), fields.get(int, "head_dim")
     config = TransformerConfig(
@@ -125,7 +125,7 @@ def read(member: Member, given: Fields, names: Collection[str]) -> Opened:
         window=member.read_window(fields),
         norm="rms",
         norm_order="pre",
-        norm_eps=fields.get(float, "rms_norm_eps") or 1e-6,
+        norm_eps=fields.get_or(1e-6, "rms_norm_eps"),
         activation=fields.chosen(ACTIVATIONS, "hidden_act", default="silu"),
         gated_ffn=True,
         bias=_read_bias(member, fields),

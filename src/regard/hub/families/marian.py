@@ -37,7 +37,7 @@ def read(fields: Fields, names: Collection[str]) -> Opened:
     """Their configuration to ours."""
     sizes = read_sizes(fields, names)
     shared = fields.get(bool, "share_encoder_decoder_embeddings") is not False
-    own = None if shared else fields.get(int, "decoder_vocab_size") or sizes["vocab_size"]
+    own = None if shared else fields.get_or(sizes["vocab_size"], "decoder_vocab_size")
     return Opened(TransformerConfig(decoder_vocab_size=own, **sizes, **POINT), "language-model")
 
 

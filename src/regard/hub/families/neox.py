@@ -40,7 +40,7 @@ def read(fields: Fields, names: Collection[str]) -> Opened:
         positions=read_rope(fields, theta="rotary_emb_base", fraction="rotary_pct", share=0.25),
         max_len=fields.need(int, "max_position_embeddings"),
         norm_order="pre" if fields.get(bool, "use_parallel_residual") is False else "parallel",
-        norm_eps=fields.get(float, "layer_norm_eps") or 1e-5,
+        norm_eps=fields.get_or(1e-5, "layer_norm_eps"),
         activation=fields.chosen(ACTIVATIONS, "hidden_act", default="gelu"),
         bias="ffn" if fields.get(bool, "attention_bias") is False else "all",
         tie_embeddings=fields.get(bool, "tie_word_embeddings") is True,

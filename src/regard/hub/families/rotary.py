@@ -13,7 +13,7 @@ import math
 from typing import Any
 
 from regard.errors import ConfigError
-from regard.hub.fields import Fields
+from regard.hub.fields import CORRECT, USE_OTHERS, Fields
 from regard.model import LinearScaling, Llama3Scaling, Rope, YarnScaling
 from regard.model.scaling import Scaling
 
@@ -32,14 +32,18 @@ def read_rope(fields: Fields, *, theta: str = "rope_theta", fraction: str | None
         ConfigError: a way of scaling that regard does not have, or one that lacks a number.
     """
     table = fields.table("rope_scaling", "rope_parameters") or Fields({})
-    base = table.get(float, "rope_theta") or fields.get(float, theta) or 10_000.0
+    told = table.get(float, "rope_theta")
+    base = fields.get_or(10_000.0, theta) if told is None else told
     turned = table.get(float, "partial_rotary_factor")
     if fraction is None and turned not in (None, 1.0):
-        raise ConfigError("this family turns whole heads", where=f"{_WHERE}: partial_rotary_factor", got=turned)
-    turned = turned or (fields.get(float, fraction) if fraction else None) or share
-    if base <= 1 or not 0 < turned <= 1:
-        raise ConfigError("rotary positions that cannot be meant", where=_WHERE, expected="base > 1, 0 < share <= 1",
-                          got=f"base {base}, share {turned}")  # fmt: skip
+        raise ConfigError("this family turns whole heads", where=f"{_WHERE}: partial_rotary_factor", got=turned,
+                          mend=USE_OTHERS)  # fmt: skip
+    if turned is None:
+        turned = fields.get_or(share, fraction) if fraction else share
+    if not 1 < base < math.inf or not 0 < turned <= 1:
+        raise ConfigError("rotary positions that cannot be meant", where=f"config.json: {theta}, or in rope_parameters",
+                          expected="base > 1, 0 < share <= 1",
+                          got=f"base {base}, share {turned}", mend=CORRECT)  # fmt: skip
     return Rope(theta=base, fraction=turned, scaling=_read_scaling(table, fields))
 
 
@@ -60,17 +64,19 @@ def _read_scaling(table: Fields, fields: Fields) -> Scaling:
         for name, value in table.values.items():
             if isinstance(value, dict):
                 raise ConfigError("rotary positions differ from layer to layer", where=f"{_WHERE}: {name}",
-                                  expected="the same settings for all layers")  # fmt: skip
+                                  expected="the same settings for all layers", mend=USE_OTHERS)  # fmt: skip
         return None
     if kind not in ("linear", "llama3", "yarn"):
         raise ConfigError("regard has no such scaling of rotary positions", where=f"{_WHERE}: rope_type",
-                          expected="default, linear, llama3 or yarn", got=kind)  # fmt: skip
+                          expected="default, linear, llama3 or yarn", got=kind, mend=USE_OTHERS)  # fmt: skip
     length = "original_max_position_embeddings"
-    before = fields.get(int, length) or table.get(int, length) or fields.need(int, "max_position_embeddings")
+    told = next((n for n in (fields.get(int, length), table.get(int, length)) if n is not None), None)
+    before = fields.need(int, "max_position_embeddings") if told is None else told
     factor = table.need(float, "factor")
-    if min(factor, before) <= 0:
+    if not 0 < factor < math.inf or before <= 0:
         raise ConfigError("a number of the scaling of rotary positions is not above 0", where=_WHERE,
-                          expected=f"factor and {length} above 0", got=f"{factor} and {before}")  # fmt: skip
+                          expected=f"factor and {length} above 0", got=f"{factor} and {before}",
+                          mend=CORRECT)  # fmt: skip
     if kind == "linear":
         return LinearScaling(factor=factor)
     if kind == "yarn":
@@ -78,7 +84,8 @@ def _read_scaling(table: Fields, fields: Fields) -> Scaling:
     low, high = table.need(float, "low_freq_factor"), table.need(float, "high_freq_factor")
     if high <= low:
         raise ConfigError("the fast pairs of rotary positions must turn more often than the slow ones", where=_WHERE,
-                          expected="low_freq_factor < high_freq_factor", got=f"{low} and {high}")  # fmt: skip
+                          expected="low_freq_factor < high_freq_factor", got=f"{low} and {high}",
+                          mend=CORRECT)  # fmt: skip
     return Llama3Scaling(factor=factor, original_len=before, low=low, high=high)
 
 
@@ -91,8 +98,8 @@ def _read_yarn(table: Fields, factor: float, before: int) -> YarnScaling:
     return YarnScaling(
         factor=factor,
         original_len=before,
-        fast=table.get(float, "beta_fast") or 32.0,
-        slow=table.get(float, "beta_slow") or 1.0,
+        fast=table.get_or(32.0, "beta_fast"),
+        slow=table.get_or(1.0, "beta_slow"),
         growth=growth,
     )
 
