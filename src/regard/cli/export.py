@@ -107,7 +107,7 @@ def read_texts(files: Sequence[Path], found: ModelFolder) -> Texts:
     """
     from regard.data import read_lines, read_pairs
     from regard.data.languages import bare
-    from regard.tasks.questions import SENTENCES
+    from regard.tasks.parity_cases import SENTENCES
 
     if not files:
         return Texts(SENTENCES)
@@ -190,8 +190,8 @@ def _compare(
     from regard.hub.export import exported_tokenizer
     from regard.model import head_name
     from regard.tasks.parity import Peer, measure, with_scores
+    from regard.tasks.parity_cases import ask
     from regard.tasks.peers import CTranslate2Peer, TransformersPeer, read_differently
-    from regard.tasks.questions import ask
 
     config, tokenizer = found.model.config, exported_tokenizer(found, ids)
     if others := read_differently(folder, tokenizer, data.texts):

@@ -21,6 +21,7 @@ import numpy as np
 
 from regard.data.corpus import Stretch
 from regard.errors import DataError
+from regard.processes import alive
 
 MANIFEST = re.compile(r"(\d{5,})-of-(\d{5,})\.json")
 SAME = ("format", "tokenizer", "sources", "unit", "field")
@@ -46,18 +47,8 @@ def drafts(folder: Path, name: str) -> Iterator[Path]:
     finally:
         for path in folder.glob(f"{mine}*"):
             pid = path.name.removeprefix(mine).partition(".")[0]
-            if pid == str(os.getpid()) or (pid.isdigit() and not _alive(int(pid))):
+            if pid == str(os.getpid()) or (pid.isdigit() and not alive(int(pid))):
                 shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # it lives, and belongs to somebody else
-        return True
-    return True
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

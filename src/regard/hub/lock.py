@@ -16,6 +16,7 @@ from pathlib import Path
 
 from regard.errors import UserError
 from regard.hub.atomic import cannot_write, recover_folder, remove_folder, remove_path
+from regard.processes import alive
 
 
 @contextmanager
@@ -54,19 +55,9 @@ def _sweep(run_dir: Path) -> None:
     """Remove what dead writers left. Our own pid counts as dead: a restarted container hands out the same numbers."""
     for path in [*run_dir.rglob(".tmp-*")]:
         pid = path.name.rpartition("-")[2]
-        if pid.isdigit() and (int(pid) == os.getpid() or not _alive(int(pid))):
+        if pid.isdigit() and (int(pid) == os.getpid() or not alive(int(pid))):
             remove_path(path)
     for aside in [*run_dir.rglob(".old-*")]:
         recover_folder(aside.with_name(aside.name.removeprefix(".old-")))
         if aside.exists():
             remove_folder(aside)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # it lives, and belongs to somebody else
-        return True
-    return True

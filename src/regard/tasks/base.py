@@ -6,12 +6,18 @@ What it does not know: how a step is taken (training), where files lie (hub).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
+from regard.data import TokenBatches
 from regard.model import Model
+
+CHARACTERS_A_TOKEN = 3.9
+"""Of BPE with some thousand pieces on European text (Multi30k en-de at 4,000: 3.9); unspaced scripts have fewer."""
 
 
 class Countable(Protocol):
@@ -50,6 +56,33 @@ class TrainingData(Protocol):
     def evaluate(self, model: Model) -> dict[str, float]:
         """Scores on the development examples; `dev_loss` among them, and `dev_merit` where another decides."""
         ...
+
+
+class InBatchOrder:
+    """Training data whose batches are those of a token budget, by step."""
+
+    order: TokenBatches
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Steps that see every example once."""
+        return self.order.batches_per_epoch
+
+    def examples(self, step: int) -> list[int]:
+        """The training examples of a step's batch."""
+        return self.order.batch(step)
+
+
+@contextmanager
+def evaluating(model: Model) -> Iterator[None]:
+    """Evaluation mode and no gradients; the mode from before comes back."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
 
 
 def cost(scores: Mapping[str, float]) -> float:

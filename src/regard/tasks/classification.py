@@ -23,7 +23,8 @@ from torch import Tensor
 
 from regard.data.labelled import LabelKind, LabelValue, classes_of
 from regard.model import Model
-from regard.tasks.reading import Batch, Read, TextData, encode, evaluating, hidden_states
+from regard.tasks.base import evaluating
+from regard.tasks.reading import Batch, Read, TextData, encode, hidden_states
 from regard.tasks.scores import Scored, class_scores, number_scores, several_scores
 
 

@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from regard.data import Finding, TokenBatches, deal, padded
 from regard.data.chat import Chat, read_chats
 from regard.data.documents import Document
 from regard.data.packing import TokenBatch
 from regard.errors import ConfigError, DataError
 from regard.model import Model
+from regard.tasks.base import InBatchOrder, evaluating
 from regard.tasks.conventions import Conventions
 from regard.tasks.documents import BYTES_A_TOKEN, overlap, parted
 from regard.tasks.language_modeling import LanguageModelTask
@@ -159,7 +158,7 @@ def _as_document(chat: Chat) -> Document:
     return Document("\n".join(f"{turn.role} {turn.content.strip()}" for turn in chat.turns), chat.path, chat.line)
 
 
-class ChatData:
+class ChatData(InBatchOrder):
     """Conversations as ids: training batches by step, and the loss on the development ones' answers.
 
     Args:
@@ -187,11 +186,6 @@ class ChatData:
         )  # fmt: skip
 
     @property
-    def batches_per_epoch(self) -> int:
-        """Steps that see every conversation once."""
-        return self.order.batches_per_epoch
-
-    @property
     def left_out(self) -> str | None:
         """A sentence on conversations that are too long; None where there are none."""
         cut = sum(one is not None and one.cut > 0 for one in self.train)
@@ -200,10 +194,6 @@ class ChatData:
             return None
         long = f"{cut + gone:,} conversations are longer than {self.max_len} tokens"
         return f"{long}: {cut:,} lose their first turns, {gone:,} are left out"
-
-    def examples(self, step: int) -> list[int]:
-        """The training conversations of a step's batch."""
-        return self.order.batch(step)
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> TokenBatch:
         """This rank's part of the batch of a step."""
@@ -224,15 +214,13 @@ def answers(exchanges: Sequence[Exchange], pad_id: int, multiple: int = 1) -> To
     return TokenBatch(ids, targets, learned.bool(), None, None, count=int(learned.sum()))
 
 
-@torch.no_grad()
 def read_answers(model: Model, exchanges: Sequence[Exchange], pad_id: int) -> tuple[float, int]:
     """(nats a token, how many tokens) of all answers; NaN where there are none. The model's mode is left as it was."""
-    total, count, was_training, task = 0.0, 0, model.training, LanguageModelTask()
+    total, count, task = 0.0, 0, LanguageModelTask()
     order = sorted(exchanges, key=lambda one: len(one.ids))
-    model.eval()
-    for start in range(0, len(order), EVALUATED_TOGETHER):
-        batch = answers(order[start : start + EVALUATED_TOGETHER], pad_id).to(model.device)
-        total += float(task.loss(model, task.hidden(model, batch), batch))
-        count += batch.count
-    model.train(was_training)
+    with evaluating(model):
+        for start in range(0, len(order), EVALUATED_TOGETHER):
+            batch = answers(order[start : start + EVALUATED_TOGETHER], pad_id).to(model.device)
+            total += float(task.loss(model, task.hidden(model, batch), batch))
+            count += batch.count
     return (total / count if count else math.nan), count

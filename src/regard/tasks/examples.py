@@ -12,9 +12,8 @@ from pathlib import Path
 from regard.data import Finding
 from regard.data.label_checks import check_labelled, clean_labelled, refuse_few_classes, refuse_unseen, split_labelled
 from regard.data.labelled import LabelKind, Labelled, read_labelled
+from regard.tasks.base import CHARACTERS_A_TOKEN
 
-CHARACTERS_A_TOKEN = 3.9
-"""As of translation (tasks/pairs.py)."""
 AROUND = 2
 """Control tokens of an example."""
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from regard.errors import CheckpointError, ConfigError
 from regard.model import Model
-from regard.tasks.reading import evaluating
+from regard.tasks.base import evaluating
 from regard.tasks.spans import best_spans, read_windows
 from regard.tasks.windows import Cutter, Passage, Window
 from regard.text import Tokenizer

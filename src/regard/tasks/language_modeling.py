@@ -23,6 +23,7 @@ from regard.data import padded
 from regard.data.corpus import Corpus
 from regard.data.packing import PackedBatches, TokenBatch, windows
 from regard.model import LMHead, Model
+from regard.tasks.base import evaluating
 from regard.tasks.baselines import bits_per_byte
 from regard.tasks.conventions import Conventions
 from regard.tasks.groups import alike
@@ -93,12 +94,11 @@ def read_corpus(model: Model, corpus: Corpus, *, length: int, bos_id: int, eos_i
     batches = windows(
         corpus, length=length, rows=max(1, EVALUATED_TOKENS // length), bos_id=bos_id, eos_id=eos_id, pad_id=pad_id
     )
-    sums, was_training = np.zeros((length, 2)), model.training
-    model.eval()
-    for places, nats in _each(model, batches):
-        np.add.at(sums[:, 0], places, nats)
-        np.add.at(sums[:, 1], places, 1)
-    model.train(was_training)
+    sums = np.zeros((length, 2))
+    with evaluating(model):
+        for places, nats in _each(model, batches):
+            np.add.at(sums[:, 0], places, nats)
+            np.add.at(sums[:, 1], places, 1)
     return Reading(float(sums[:, 0].sum()), int(sums[:, 1].sum()), corpus.bytes, sums)
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from regard.data import TokenBatches, deal, padded
 from regard.data.corpus import Corpus
 from regard.model import MaskedLMHead, Model
+from regard.tasks.base import InBatchOrder, evaluating
 from regard.tasks.losses import linear_cross_entropy
 from regard.text import Tokenizer
 
@@ -93,7 +94,7 @@ class MaskedLMTask:
         return linear_cross_entropy(guessing, weight, batch.targets[batch.chosen], bias=head.bias)
 
 
-class MaskedData:
+class MaskedData(InBatchOrder):
     """Texts as ids: training batches by step, and the loss on the development texts.
 
     Args:
@@ -118,19 +119,10 @@ class MaskedData:
         self.dev_order = sorted(range(len(dev)), key=lambda i: len(dev[i]))
 
     @property
-    def batches_per_epoch(self) -> int:
-        """Steps that see every text once."""
-        return self.order.batches_per_epoch
-
-    @property
     def left_out(self) -> str | None:
         """A sentence on texts that are too long; None where there are none."""
         left = len(self.order.too_long)
         return f"{left:,} pieces of text are longer than the model and left out" if left else None
-
-    def examples(self, step: int) -> list[int]:
-        """The training texts of a step's batch."""
-        return self.order.batch(step)
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> MaskedBatch:
         """This rank's part of the batch of a step."""
@@ -139,9 +131,7 @@ class MaskedData:
     def evaluate(self, model: Model) -> dict[str, float]:
         """dev_loss: nats a hidden token, over the same hidden tokens each time; dev_accuracy: the share guessed."""
         total, right, count, task = 0.0, 0, 0, MaskedLMTask()
-        was_training = model.training
-        model.eval()
-        with torch.no_grad():
+        with evaluating(model):
             for start in range(0, len(self.dev_order), EVALUATED_TOGETHER):
                 batch = self._collate(self.dev, self.dev_order[start : start + EVALUATED_TOGETHER], -1).to(model.device)
                 if not batch.count:
@@ -151,7 +141,6 @@ class MaskedData:
                 guesses = model.logits(hidden[batch.chosen]).argmax(-1)
                 right += int((guesses == batch.targets[batch.chosen]).sum())
                 count += batch.count
-        model.train(was_training)
         return {"dev_loss": total / count if count else math.nan, "dev_accuracy": right / max(1, count)}
 
     def _collate(self, texts: Sequence[list[int]], rows: Sequence[int], step: int) -> MaskedBatch:

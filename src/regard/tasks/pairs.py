@@ -14,10 +14,8 @@ from pathlib import Path
 
 from regard.data import Finding, Pairs, check_pairs, clean, read_pairs, split_dev
 from regard.errors import ConfigError
+from regard.tasks.base import CHARACTERS_A_TOKEN
 from regard.tasks.prefix import tag_token
-
-CHARACTERS_A_TOKEN = 3.9
-"""Of BPE with some thousand pieces on European text (Multi30k en-de at 4,000: 3.9); unspaced scripts have fewer."""
 
 
 @dataclass(frozen=True)

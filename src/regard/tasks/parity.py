@@ -26,7 +26,7 @@ from regard.generate import beam_search
 from regard.hub.export import Ids
 from regard.model import LMHead, Model, Pooler
 from regard.tasks.metrics import translation_metrics
-from regard.tasks.questions import Case, Question, padded
+from regard.tasks.parity_cases import Case, Question, padded
 
 TOLERANCES = {"logits": 1e-4, "hidden states": 1e-4, "log-probabilities": 1e-3, "bleu": 0.5, "loss": 0.05}
 """The greatest difference allowed of each quantity, unless another is asked for. The first three are for a spread of 1,

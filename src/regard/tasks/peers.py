@@ -24,7 +24,7 @@ from regard.hub.ctranslate import transformers_quietly
 from regard.hub.export import Ids
 from regard.model import TransformerConfig
 from regard.tasks.parity import ASKED
-from regard.tasks.questions import Case, Question, padded
+from regard.tasks.parity_cases import Case, Question, padded
 from regard.text import Tokenizer
 
 AUTO = {"language-model": "AutoModelForCausalLM", "masked-lm": "AutoModelForMaskedLM"}

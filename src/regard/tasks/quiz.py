@@ -19,14 +19,13 @@ from regard.data.question_checks import check_questions, clean, split_questions
 from regard.data.squad import Question, Questions, read_questions
 from regard.errors import DataError
 from regard.model import Model
+from regard.tasks.base import CHARACTERS_A_TOKEN, InBatchOrder
 from regard.tasks.extractive_qa import QUESTIONS_TOGETHER, Asked, Rules, choose, look_up
 from regard.tasks.spans import WindowBatch
 from regard.tasks.squad_metrics import score_answers
 from regard.tasks.windows import Cutter, Passage, Window
 from regard.text import Tokenizer
 
-CHARACTERS_A_TOKEN = 3.9
-"""Of pieces of European text; unspaced scripts have fewer."""
 USUAL_LONGEST = 30
 """Tokens that an answer may have at least (Devlin et al. 2019)."""
 ALL_BUT = 0.99
@@ -87,7 +86,7 @@ def read_quiz(train: Sequence[str], dev: Sequence[str], *, skip_bad: int, seed: 
     return Quiz(kept, held, check_questions(questions), held_out=True)
 
 
-class QuestionData:
+class QuestionData(InBatchOrder):
     """Questions as windows: training batches by step, and scores on the development questions.
 
     Args:
@@ -130,11 +129,6 @@ class QuestionData:
         )  # fmt: skip
 
     @property
-    def batches_per_epoch(self) -> int:
-        """Steps that see every window once."""
-        return self.order.batches_per_epoch
-
-    @property
     def left_out(self) -> str | None:
         """A sentence on answers that no window holds; None where there are none."""
         what = f"{self.torn:,} training questions have an answer that no window of {self.length:,} tokens holds"
@@ -142,7 +136,7 @@ class QuestionData:
 
     def examples(self, step: int) -> list[int]:
         """The training questions of a step's batch."""
-        return [self.owners[i] for i in self.order.batch(step)]
+        return [self.owners[i] for i in super().examples(step)]
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> WindowBatch:
         """This rank's part of the batch of a step."""

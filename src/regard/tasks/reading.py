@@ -11,7 +11,6 @@ Shapes: B texts (or pairs), T tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from torch import Tensor
 
 from regard.data import TokenBatches, deal, padded
 from regard.model import Model
+from regard.tasks.base import InBatchOrder
 from regard.tasks.groups import alike
 from regard.text import Tokenizer
 
@@ -122,7 +122,7 @@ def encode(model: Model, ids: Tensor, real: Tensor, types: Tensor) -> Tensor:
     return model.transformer.encode(ids, real=None if bool(real.all()) else real, types=told)
 
 
-class TextData:
+class TextData(InBatchOrder):
     """The examples of a run as ids: training batches by step.
 
     Args:
@@ -154,21 +154,12 @@ class TextData:
                                   max_len=max_len)  # fmt: skip
 
     @property
-    def batches_per_epoch(self) -> int:
-        """Steps that see every text once."""
-        return self.order.batches_per_epoch
-
-    @property
     def left_out(self) -> str | None:
         """A sentence on texts that are too long; None where there are none."""
         what = (
             f"{self.cut:,} of {len(self.train):,} training texts are longer than {self._max_len:,} tokens and are cut"
         )
         return what if self.cut else None
-
-    def examples(self, step: int) -> list[int]:
-        """The training texts of a step's batch."""
-        return self.order.batch(step)
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
         """This rank's part of the batch of a step."""
@@ -180,15 +171,3 @@ class TextData:
         ids, real = padded([read.ids for read in reads], self.tokenizer.pad_id, self._multiple)
         types, _ = padded([read.types for read in reads], 0, self._multiple)
         return Batch(ids, real, types, *self._targets(rows, ids.size(1)))
-
-
-@contextmanager
-def evaluating(model: Model) -> Iterator[None]:
-    """Evaluation mode and no gradients; the mode from before comes back."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(was_training)

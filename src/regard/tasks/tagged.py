@@ -18,7 +18,8 @@ from regard.data import Finding
 from regard.data.checks import EXAMPLES
 from regard.data.conll import Tagged, parted, read_tagged
 from regard.errors import DataError
-from regard.tasks.examples import AROUND, CHARACTERS_A_TOKEN
+from regard.tasks.base import CHARACTERS_A_TOKEN
+from regard.tasks.examples import AROUND
 
 FEW_SENTENCES = 200
 SHOWN = 8

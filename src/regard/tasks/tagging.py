@@ -25,8 +25,9 @@ from torch import Tensor
 
 from regard.data.conll import OUTSIDE, Tagged, spans_of
 from regard.model import Model
+from regard.tasks.base import evaluating
 from regard.tasks.conventions import around
-from regard.tasks.reading import Batch, Read, TextData, encode, evaluating, hidden_states
+from regard.tasks.reading import Batch, Read, TextData, encode, hidden_states
 from regard.tasks.windows import Passage
 from regard.text import Tokenizer
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.data import Batch, Pairs, TokenBatches, deal
 from regard.model import LMHead, Model
+from regard.tasks.base import InBatchOrder, evaluating
 from regard.tasks.conventions import Conventions
 from regard.tasks.losses import linear_cross_entropy
 from regard.tasks.metrics import translation_metrics
@@ -68,7 +69,7 @@ class TranslationTask:
         return loss / 2 + self.rdrop / 4 * symmetric_divergence(passes[0], passes[1], weight, bias=bias)
 
 
-class TranslationData:
+class TranslationData(InBatchOrder):
     """Pairs as ids: training batches by step, and the loss on the development pairs.
 
     Args:
@@ -102,19 +103,10 @@ class TranslationData:
         self.dev_order = sorted(range(len(dev[0])), key=lambda i: (len(dev[1][i]), len(dev[0][i])))
 
     @property
-    def batches_per_epoch(self) -> int:
-        """Steps that see every pair once."""
-        return self.order.batches_per_epoch
-
-    @property
     def left_out(self) -> str | None:
         """A sentence on pairs that are too long; None where there are none."""
         left = len(self.order.too_long)
         return f"{left:,} pairs are longer than {self.max_len} tokens and left out" if left else None
-
-    def examples(self, step: int) -> list[int]:
-        """The training pairs of a step's batch."""
-        return self.order.batch(step)
 
     @property
     def tokens_per_epoch(self) -> int:
@@ -131,15 +123,12 @@ class TranslationData:
     def evaluate(self, model: Model) -> dict[str, float]:
         """dev_loss: nats a target token, ends included, over all development pairs; no smoothing, no dropout."""
         total, count, task = 0.0, 0, TranslationTask()
-        was_training = model.training
-        model.eval()
-        with torch.no_grad():
+        with evaluating(model):
             for start in range(0, len(self.dev_order), EVALUATED_TOGETHER):
                 rows = self.dev_order[start : start + EVALUATED_TOGETHER]
                 batch = self._collate(self.dev, rows).to(model.device)
                 total += float(task.loss(model, task.hidden(model, batch), batch))
                 count += batch.count
-        model.train(was_training)
         return {"dev_loss": total / max(1, count)}
 
     def _collate(self, pairs: tuple[Sequence[list[int]], Sequence[list[int]]], rows: Sequence[int]) -> Batch:

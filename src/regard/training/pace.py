@@ -28,11 +28,14 @@ WORTH_IT = 1.1
 """How much quicker bfloat16 must be to be chosen: it costs precision."""
 
 
-def training_flops(config: TransformerConfig) -> tuple[float, float]:
+def training_flops(config: TransformerConfig, projected: float = 1.0) -> tuple[float, float]:
     """Floating-point operations of forward and backward for one source token and for one target token.
 
     6 for each weight that meets a token (2 forward, 4 backward); attention's own T x S products are left out: below a
-    thousand tokens they are few.
+    thousand tokens they are few. What an encoder alone reads counts as target tokens.
+
+    Args:
+        projected: the share of target tokens whose scores over the vocabulary are computed.
     """
     width, keys = config.n_heads * config.head_width, config.kv_heads * config.head_width
     self_attention = 2 * config.d_model * (width + keys)
@@ -41,18 +44,23 @@ def training_flops(config: TransformerConfig) -> tuple[float, float]:
     both = config.n_encoder_layers > 0 and config.n_decoder_layers > 0
     source = config.n_encoder_layers * (self_attention + ffn) + both * config.n_decoder_layers * cross_keys
     target = config.n_decoder_layers * (self_attention + ffn + both * cross_queries)
-    return 6.0 * source, 6.0 * (target + config.target_vocab_size * config.d_model)
+    if not config.n_decoder_layers:
+        source, target = 0, source
+    return 6.0 * source, 6.0 * (target + projected * config.target_vocab_size * config.d_model)
 
 
-def token_seconds(config: TransformerConfig, source_share: float, speeds: Speeds, precision: Precision) -> float:
+def token_seconds(
+    config: TransformerConfig, source_share: float, speeds: Speeds, precision: Precision, projected: float = 1.0
+) -> float:
     """Seconds of training for one target token and the `source_share` source tokens that come with it."""
-    per_source, per_target = training_flops(config)
+    per_source, per_target = training_flops(config, projected)
     products = (per_target + per_source * source_share) / (PRODUCT_SHARE * speeds.matmul_flops[precision])
-    layers = config.n_encoder_layers * source_share + config.n_decoder_layers
+    share = source_share if config.n_decoder_layers else 1.0
+    layers = config.n_encoder_layers * share + config.n_decoder_layers
     return products + layers * config.d_model * BYTES_A_UNIT[precision] / speeds.read_bytes_per_second
 
 
-def best_precision(config: TransformerConfig, source_share: float, speeds: Speeds) -> Precision:
+def best_precision(config: TransformerConfig, source_share: float, speeds: Speeds, projected: float = 1.0) -> Precision:
     """bfloat16 where it should make training of this model at least a tenth quicker on this machine, else float32."""
-    full, half = (token_seconds(config, source_share, speeds, precision) for precision in BYTES_A_UNIT)
+    full, half = (token_seconds(config, source_share, speeds, precision, projected) for precision in BYTES_A_UNIT)
     return "bfloat16" if full >= WORTH_IT * half else "float32"

@@ -56,20 +56,20 @@ class Plan:
 
 def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.device, speeds: Speeds) -> Plan:
     """Fill in what `base` leaves open for a run of so many minutes; what `base.model` already says is kept."""
-    base = SUBJECTS[base.task].unset(base)
+    subject = SUBJECTS[base.task]
+    base = subject.unset(base)
     source, target = corpus.amount()
     seconds = 60 * minutes * TRAINING_SHARE / _passes(base)
     vocabulary = base.tokenizer.vocab_size if brings_vocabulary(base) else _vocabulary(target)
     sizes = [_Size.make(base.task, d, n, vocabulary, source / target, seconds, speeds) for d, n in LADDER]
     # A model earns its size when it can see about as many tokens as its blocks have weights, and its data can fill it.
     fitting = [s for s in sizes if s.tokens >= 0.5 * s.block_weights and s.block_weights <= 4 * max(target, 2e5)]
-    chosen = (fitting[-1] if fitting else sizes[0]).axes
-    layers = max(chosen.get("n_encoder_layers", 0), chosen.get("n_decoder_layers", 0))
+    width, layers = LADDER[sizes.index(fitting[-1]) if fitting else 0]
     # A width that the user gives brings its own heads and scales with it.
-    axes = {**SUBJECTS[base.task].axes(base.model.get("d_model", chosen["d_model"]), layers), **base.model}
+    axes = {**subject.axes(base.model.get("d_model", width), layers), **base.model}
     flops = speeds.matmul_flops
-    size = _Size.of(axes, vocabulary, source / target, seconds, speeds)
-    tokens, precision = size.tokens, best_precision(size.config, source / target, speeds)
+    size = _Size.of(base.task, axes, vocabulary, source / target, seconds, speeds)
+    tokens, precision = size.tokens, best_precision(size.config, source / target, speeds, subject.projected)
     clock: float | None = minutes
     most = max(base.loop.epochs * target, FEWEST * LEAST_BATCH)  # of few examples, more passes
     if base.loop.epochs and tokens > most:
@@ -102,12 +102,13 @@ def estimate(recipe: Recipe, corpus: Corpus, speeds: Speeds, *, tokens: float | 
     """
     config = build(TransformerConfig, {**recipe.model, "vocab_size": recipe.tokenizer.vocab_size}, where="[model]")
     source, target = corpus.amount()
-    per_source, per_target = training_flops(config)
+    projected = SUBJECTS[recipe.task].projected
+    per_source, per_target = training_flops(config, projected)
     flops = _passes(recipe) * (per_target + per_source * source / target)
     # A batch of so many tokens on its longer side holds about nine tenths of that in real target tokens.
     filled = 0.9 * recipe.batch.tokens
     steps = recipe.loop.steps if tokens is None else max(1, round(tokens / filled))
-    a_token = _passes(recipe) * token_seconds(config, source / target, speeds, recipe.loop.dtype)
+    a_token = _passes(recipe) * token_seconds(config, source / target, speeds, recipe.loop.dtype, projected)
     parameters = config.n_parameters
     activations = 4 * _passes(recipe) * recipe.batch.tokens / max(1, recipe.batch.accumulate) * config.d_model * 16
     activations *= config.n_encoder_layers + config.n_decoder_layers
@@ -128,7 +129,6 @@ def estimate(recipe: Recipe, corpus: Corpus, speeds: Speeds, *, tokens: float | 
 
 @dataclass(frozen=True)
 class _Size:
-    axes: dict[str, Any]
     config: TransformerConfig
     block_weights: float
     tokens: float
@@ -138,13 +138,17 @@ class _Size:
     def make(
         cls, task: str, width: int, layers: int, vocabulary: int, source_share: float, seconds: float, speeds: Speeds
     ) -> _Size:
-        return cls.of(SUBJECTS[task].axes(width, layers), vocabulary, source_share, seconds, speeds)
+        return cls.of(task, SUBJECTS[task].axes(width, layers), vocabulary, source_share, seconds, speeds)
 
     @classmethod
-    def of(cls, axes: dict[str, Any], vocabulary: int, source_share: float, seconds: float, speeds: Speeds) -> _Size:
+    def of(
+        cls, task: str, axes: dict[str, Any], vocabulary: int, source_share: float, seconds: float, speeds: Speeds
+    ) -> _Size:
         config = build(TransformerConfig, {**axes, "vocab_size": vocabulary}, where="[model]")
-        a_token = token_seconds(config, source_share, speeds, best_precision(config, source_share, speeds))
-        return cls(axes, config, config.n_parameters - vocabulary * config.d_model, seconds / a_token)
+        projected = SUBJECTS[task].projected
+        precision = best_precision(config, source_share, speeds, projected)
+        a_token = token_seconds(config, source_share, speeds, precision, projected)
+        return cls(config, config.n_parameters - vocabulary * config.d_model, seconds / a_token)
 
 
 def _passes(recipe: Recipe) -> int:

@@ -65,6 +65,8 @@ class Subject(Protocol):
 
     head: str
     """The name of its head in `model.HEADS`."""
+    projected: float
+    """The share of target tokens whose scores over the vocabulary are computed in training."""
 
     def read(self, recipe: Recipe) -> Any:
         """The corpus that a recipe names, read, checked and cleaned; raises DataError."""

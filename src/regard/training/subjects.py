@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from regard.training.answering import Answering
+from regard.training.language_models import LanguageModelling, MaskedLanguageModelling
 from regard.training.start import Origin
 from regard.training.subject import Subject
 from regard.training.translating import Translating
 from regard.training.understanding import Classifying, Tagging
-from regard.training.writing import Guessing, Writing
 
 SUBJECTS: dict[str, Subject] = {
-    "translation": Translating(), "language-model": Writing(), "masked-lm": Guessing(), "classification": Classifying(),
-    "question-answering": Answering(), "tagging": Tagging(),
+    "translation": Translating(), "language-model": LanguageModelling(), "masked-lm": MaskedLanguageModelling(),
+    "classification": Classifying(), "question-answering": Answering(), "tagging": Tagging(),
 }  # fmt: skip
 """task -> what training must know of it."""
 
@@ -22,5 +22,5 @@ def going_on(task: str, origin: Origin) -> Subject:
         case "translation":
             return Translating(origin)
         case "language-model":
-            return Writing(origin)
+            return LanguageModelling(origin)
     return SUBJECTS[task]

@@ -34,6 +34,7 @@ class Translating:
 
     origin: Origin | None = None
     head = "language-model"
+    projected = 1.0
 
     def read(self, recipe: Recipe) -> Corpus:
         """The pairs that a recipe names, read, checked and cleaned; raises DataError."""

@@ -34,6 +34,8 @@ PASSES = 4.0
 class Encoding:
     """What all that begins with an encoder has in common."""
 
+    projected = 0.0
+
     def axes(self, width: int, layers: int) -> dict[str, Any]:
         """A shallow encoder: what few labels teach, two layers hold."""
         return {

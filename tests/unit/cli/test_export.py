@@ -23,7 +23,7 @@ from regard.cli.export import MOST, Texts, export, read_texts
 from regard.errors import ConfigError, UserError
 from regard.hub.folder import ModelFolder, load_model
 from regard.model import Learned, Relative, Rope, TransformerConfig, Window, make_language_model
-from regard.tasks.questions import SENTENCES
+from regard.tasks.parity_cases import SENTENCES
 from regard.text import Tokenizer
 
 logging.disable_progress_bar()

@@ -16,8 +16,8 @@ from torch import Tensor
 from regard.hub.export import Ids
 from regard.model import Model, Rope, TransformerConfig, make_language_model
 from regard.tasks.parity import Parity, answers, measure, values, with_scores
+from regard.tasks.parity_cases import SENTENCES, Case, Question, ask
 from regard.tasks.peers import read_differently
-from regard.tasks.questions import SENTENCES, Case, Question, ask
 from regard.text import Tokenizer
 
 IDS = Ids(start=1, ends=(2, 9), banned=(0, 1, 3))

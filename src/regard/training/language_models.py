@@ -1,8 +1,8 @@
-"""Language models as training sees them: documents, next tokens (`Writing`) or hidden ones (`Guessing`).
+"""Language models as training sees them, on documents: those that foretell the next token, and masked ones.
 
 What is unusual: files of conversations are told by their first record, and make a language model one that answers.
-What is planned are points of published families, so that a model trained here opens elsewhere: a
-language model is Llama's kind (RMSNorm, RoPE, gated feed-forward, no constant terms), a masked one is BERT's.
+What is planned are points of published families, so that a model trained here opens elsewhere: a language model is
+Llama's kind (RMSNorm, RoPE, gated feed-forward, no constant terms), a masked one is BERT's.
 What it does not know: how a run is carried out.
 """
 
@@ -24,7 +24,7 @@ from regard.tasks.conventions import Conventions
 from regard.tasks.conversations import ChatData, Conversations, read_conversations, template_of
 from regard.tasks.documents import Documents, read_texts
 from regard.tasks.language_modeling import LanguageData, LanguageModelTask
-from regard.tasks.masked_lm import MaskedData, MaskedLMTask, pieces
+from regard.tasks.masked_lm import CHOSEN, MaskedData, MaskedLMTask, pieces
 from regard.text import Tokenizer
 from regard.training.recipe import Recipe
 from regard.training.start import Origin
@@ -35,7 +35,7 @@ COUNTED = 20_000_000
 """Tokens, or bytes, that the counting baselines look at: what a minute suffices for."""
 
 
-class Documentary:
+class OverDocuments:
     """What both kinds have in common."""
 
     def facts(self, data: Any, corpus: Documents) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Documentary:
 
 
 @dataclass(frozen=True)
-class Writing(Documentary):
+class LanguageModelling(OverDocuments):
     """See `training.subject.Subject`.
 
     Attributes:
@@ -64,6 +64,7 @@ class Writing(Documentary):
 
     origin: Origin | None = None
     head = "language-model"
+    projected = 1.0
 
     def read(self, recipe: Recipe) -> Documents | Conversations:
         """The documents, or the conversations, that a recipe names; raises DataError."""
@@ -115,7 +116,7 @@ class Writing(Documentary):
         return f"it {does}: " + " / ".join(text.split("\n"))
 
     def axes(self, width: int, layers: int) -> dict[str, Any]:
-        """Llama's: twice as many layers as a translator has on a side, a feed-forward of 8/3 of the width."""
+        """Llama's: half as many layers again as a translator has on a side, a feed-forward of 8/3 of the width."""
         return {
             "d_model": width, "n_heads": max(2, width // 32) if width < 512 else width // 64,
             "d_ff": -(-8 * width // 3 // 32) * 32, "n_decoder_layers": layers + layers // 2, "norm_order": "pre",
@@ -127,10 +128,11 @@ class Writing(Documentary):
         return f"{config.n_decoder_layers} layers"
 
 
-class Guessing(Documentary):
+class MaskedLanguageModelling(OverDocuments):
     """See `training.subject.Subject`."""
 
     head = "masked-lm"
+    projected = CHOSEN
 
     def read(self, recipe: Recipe) -> Documents:
         """The documents that a recipe names, read and parted; raises DataError."""

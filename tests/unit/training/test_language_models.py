@@ -21,10 +21,10 @@ from regard.hub.weights import read_weights
 from regard.model import TransformerConfig
 from regard.text import Tokenizer
 from regard.training import DevEvent, Event, Progress, Recipe, Result, StepEvent, train
+from regard.training.language_models import LanguageModelling, MaskedLanguageModelling
 from regard.training.plan import LADDER
 from regard.training.recipe import BatchRecipe, DataRecipe, LoopRecipe, ScheduleRecipe, TokenizerRecipe
 from regard.training.resolve import planned
-from regard.training.writing import Guessing, Writing
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
@@ -129,10 +129,10 @@ def test_a_prepared_folder_is_trained_on_with_its_own_vocabulary(text: str, tmp_
     assert plan.parameters == found.model.config.n_parameters and result.scores["dev_bits_per_byte"] > 0
     assert found.tokenizer.wrap([9])[0] == [found.tokenizer.bos_id, 9]
     assert any("prepared documents" in sentence for sentence in said)
-    corpus = Writing().read(plan.recipe)
+    corpus = LanguageModelling().read(plan.recipe)
     assert "held out" in corpus.told()[-1]
     with pytest.raises(DataError, match="looked at on a prepared one"):
-        Writing().read(replace(plan.recipe, data=replace(plan.recipe.data, dev=(text,))))
+        LanguageModelling().read(replace(plan.recipe, data=replace(plan.recipe.data, dev=(text,))))
 
 
 @pytest.mark.parametrize("task", ["language-model", "masked-lm"])
@@ -193,11 +193,11 @@ def test_conversations_need_no_model_before_them(chat: str, tmp_path: Path) -> N
     with pytest.raises(DataError, match="messages"):
         run(plain, tmp_path / "other")
     with pytest.raises(DataError, match="'text' is missing"):
-        Guessing().read(recipe("masked-lm", chat))
+        MaskedLanguageModelling().read(recipe("masked-lm", chat))
 
 
-@pytest.mark.parametrize(("subject", "family"), [(Writing(), "Llama"), (Guessing(), "BERT")])
-def test_what_is_planned_opens_elsewhere(subject: Writing | Guessing, family: str) -> None:
+@pytest.mark.parametrize(("subject", "family"), [(LanguageModelling(), "Llama"), (MaskedLanguageModelling(), "BERT")])
+def test_what_is_planned_opens_elsewhere(subject: LanguageModelling | MaskedLanguageModelling, family: str) -> None:
     for width, layers in LADDER:
         config = build(TransformerConfig, {**subject.axes(width, layers), "vocab_size": 300}, where="[model]")
         assert find_form(config, subject.head).family.name == family
