@@ -35,8 +35,6 @@ FILES = {
 """The tasks that take any number of files, and what of."""
 TASKS = ("translation", *FILES)
 MINUTES = 10.0
-UNITS = {"classification": "examples", "question-answering": "windows"}
-"""What the speed of a training is counted in, where it is not tokens."""
 NEXT = {
     "translation": "\nnow: regard translate {0}\n     regard evaluate {0} {1}",
     "language-model": "\nnow: regard generate {0} --prompt TEXT --temperature 0.8\n     regard evaluate {0} {1}",
@@ -136,6 +134,7 @@ def train_and_tell(args: Arguments) -> tuple[Result, dict[str, Any]]:
     device = args.apply()
     from regard.training import train
     from regard.training.outcome import refuse_mixing
+    from regard.training.subjects import SUBJECTS
 
     if not args.resume:
         refuse_mixing(args.out, resume=False)  # before anything is read
@@ -144,14 +143,14 @@ def train_and_tell(args: Arguments) -> tuple[Result, dict[str, Any]]:
     if plan:
         screen.plan(plan)
     recipe = plan.recipe if plan else _resumed(args)
-    screen.unit = unit = UNITS.get(recipe.task, "tokens")
+    screen.unit = unit = SUBJECTS[recipe.task].unit
     with screen:
         result = train(recipe, args.out, device=device, reporter=screen, resume=args.resume, began=began,
                        corpus=plan.corpus if plan else None)  # fmt: skip
     speed = result.tokens_per_second
     return result, {
         "task": result.recipe.task, "model": result.folder, "reason": result.reason,
-        "steps": result.recipe.loop.steps, "seconds": round(time.monotonic() - began, 1),
+        "unit": unit, "steps": result.recipe.loop.steps, "seconds": round(time.monotonic() - began, 1),
         "tokens_per_second": None if speed is None else round(speed),
         "share_of_peak": _share_of_peak(speed, plan, device) if plan and speed and unit == "tokens" else None,
         **result.scores,
@@ -248,11 +247,12 @@ def _share_of_peak(speed: float, plan: Plan, device: torch.device) -> float:
 def _show(result: Result, report: dict[str, Any]) -> None:
     rows, share = [("model", str(result.folder))], report["share_of_peak"]
     if result.tokens_per_second is not None:
-        unit = UNITS.get(result.recipe.task, "target tokens")
-        speed = f"{result.tokens_per_second:,.0f} {unit} a second"
+        speed = f"{result.tokens_per_second:,.0f} {report['unit']} a second"
         speed += "" if share is None else f", {share:.0%} of the measured matrix-product peak"
         rows += [("time", duration(report["seconds"])), ("speed", speed)]
-    rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in result.scores.items()]
+    # The merit is one of the other scores again, the one that says which checkpoint is best.
+    shown = {name: value for name, value in result.scores.items() if name != "dev_merit"}
+    rows += [(name.replace("_", " "), f"{value:.4g}") for name, value in shown.items()]
     table(["trained", ""], rows)
     for line in NEXT[result.recipe.task].format(result.folder, *_dev(result.recipe)).splitlines():
         print(line)

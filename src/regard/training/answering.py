@@ -25,6 +25,7 @@ class Answering(Encoding):
     """See `training.subject.Subject`."""
 
     head = "span"
+    unit = "windows"
 
     def read(self, recipe: Recipe) -> Quiz:
         """The questions that a recipe names, read, checked and cleaned; raises DataError."""

@@ -38,6 +38,8 @@ COUNTED = 20_000_000
 class OverDocuments:
     """What both kinds have in common."""
 
+    unit = "tokens"
+
     def facts(self, data: Any, corpus: Documents) -> dict[str, Any]:
         """Nothing beside the training."""
         return {}

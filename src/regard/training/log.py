@@ -129,7 +129,7 @@ def draw_curves(folder: Path) -> None:
         axis.annotate(f"{best['dev_loss']:.3f}", (best["step"], best["dev_loss"]), textcoords="offset points",
                       xytext=(0, -14), ha="center", color="#d95f02")  # fmt: skip
     highest = max([e["train_loss"] for e in steps] + [e["dev_loss"] for e in looks])
-    axis.set(xlabel="updates", ylabel="nats a token", xlim=(0, None), ylim=(0, 1.05 * highest))
+    axis.set(xlabel="updates", ylabel=f"loss, one {_unit(events)}", xlim=(0, None), ylim=(0, 1.05 * highest))
     axis.set_title(_not_alike(events), fontsize="small", color="#777777")
     axis.spines[["top", "right"]].set_visible(False)
     rate = axis.twinx()
@@ -139,6 +139,11 @@ def draw_curves(folder: Path) -> None:
     lines = [*axis.get_lines(), *rate.get_lines()]
     figure.legend(lines, [str(line.get_label()) for line in lines], frameon=False, loc="outside upper center", ncols=3)
     replace_file(folder / "curves.svg", lambda scratch: figure.savefig(scratch, format="svg"))
+
+
+def _unit(events: list[dict[str, Any]]) -> str:
+    """What one loss is of: a token, an example, a window."""
+    return str(next((e["unit"] for e in events if "unit" in e), "tokens")).removesuffix("s")
 
 
 def _not_alike(events: list[dict[str, Any]]) -> str:

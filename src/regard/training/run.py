@@ -199,7 +199,7 @@ class Run:
         self.log.write(
             "start", task=self.recipe.task, step=self.loop.progress.step, recipe=to_tree(self.recipe),
             parameters=self.model.config.n_parameters, torch=torch.__version__, data=self.corpus.hashes,
-            **self.corpus.counts(),
+            unit=self.subject.unit, **self.corpus.counts(),
         )  # fmt: skip
 
     # ------------------------------------------------------------------ after

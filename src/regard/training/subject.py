@@ -65,6 +65,8 @@ class Subject(Protocol):
 
     head: str
     """The name of its head in `model.HEADS`."""
+    unit: str
+    """What its losses are counted in: tokens, examples, windows."""
     projected: float
     """The share of target tokens whose scores over the vocabulary are computed in training."""
 

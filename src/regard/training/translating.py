@@ -34,6 +34,7 @@ class Translating:
 
     origin: Origin | None = None
     head = "language-model"
+    unit = "tokens"
     projected = 1.0
 
     def read(self, recipe: Recipe) -> Corpus:

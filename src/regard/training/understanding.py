@@ -69,6 +69,7 @@ class Classifying(Encoding):
     """See `training.subject.Subject`."""
 
     head = "classifier"
+    unit = "examples"
 
     def read(self, recipe: Recipe) -> Examples:
         """The examples that a recipe names, read, checked and cleaned; raises DataError."""
@@ -140,6 +141,7 @@ class Tagging(Encoding):
     """See `training.subject.Subject`."""
 
     head = "tagger"
+    unit = "tokens"
 
     def read(self, recipe: Recipe) -> Sentences:
         """The sentences that a recipe names, read and checked; raises DataError."""

@@ -65,7 +65,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_curves_are_drawn_from_the_log_alone_and_say_how_to_read_them(tmp_path: Path, words: None) -> None:
     recipe = {"label_smoothing": 0.1, "rdrop": 0.0, "model": {"dropout": 0.3}}
     svg = curves(tmp_path, 30, recipe, 10, 20, 30)
-    assert "nats a token" in svg and "development loss" in svg
+    assert "loss, one token" in svg and "development loss" in svg
     assert "raising the training loss only: label smoothing, dropout" in svg
 
 
