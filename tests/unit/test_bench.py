@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gzip
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -76,3 +77,27 @@ def test_every_engine_learns_the_same_batches(
     losses = [one(batches[0]) for _ in range(5)]
     assert abs(losses[0] - math.log(vocabulary)) < 0.6 and losses[-1] < losses[0] - 0.2, losses
     assert 0.78e6 < sum(p.numel() for p in model.parameters()) < 0.84e6, "the same architecture"
+
+
+def test_the_form_of_a_poem() -> None:
+    from poems import form_of
+
+    quatrain = "床前看月光，疑是地上霜。舉頭望山月，低頭思故鄉。"
+    assert form_of(quatrain) == form_of(quatrain.replace("。", "？", 1))
+    assert form_of(quatrain).regular and form_of(quatrain).length == 5 and form_of(quatrain).rhymes
+    assert not form_of(quatrain.replace("鄉", "人")).rhymes
+    assert not form_of(quatrain.replace("山月", "月")).regular
+    assert not form_of(quatrain[:-6]).regular and not form_of(quatrain[:-1]).regular
+    assert form_of("一上，一下。一上，一下。").length is None
+
+
+def test_real_poems_rhyme_and_the_same_with_other_ends_do_not(data_dir: Callable[[str], Path]) -> None:
+    from poems import summary, with_ends_dealt_anew
+
+    with gzip.open(data_dir("chinese-poetry") / "tang.tsv.gz", "rt", encoding="utf-8") as lines:
+        poems = [line.rstrip("\n").split("\t")[2] for line, _ in zip(lines, range(2_000), strict=False)]
+    dealt = with_ends_dealt_anew(poems, seed=1)
+    assert sorted("".join(poems)) == sorted("".join(dealt))
+    real, anew = summary(poems), summary(dealt)
+    assert real["regular"] > 0.6 * len(poems)
+    assert real["rhyme"] > 0.7 * real["rhyme_judged"] and anew["rhyme"] < 0.1 * anew["rhyme_judged"]
