@@ -31,25 +31,30 @@ def alternately(
     found: dict[str, list[float]] = {engine: [] for engine in engines}
     for _ in range(arguments.rounds):
         for engine in engines:
-            command = [sys.executable, script, "--worker", engine, "--size", size]
-            command += ["--seconds", str(arguments.seconds)]
-            # As the command `regard` does on a quiet machine; the peers run with the library's own default.
-            spin = {"OMP_WAIT_POLICY": "active"} if engine.startswith("regard") else {}
-            try:
-                run = subprocess.run(
-                    command, capture_output=True, text=True, timeout=arguments.patience, env={**spin, **os.environ}
-                )
-            except subprocess.TimeoutExpired:
-                print(f"  {size:5} {engine:30} gave no step in {arguments.patience:.0f} s", file=sys.stderr)
+            if (outcome := run_worker(script, engine, size, arguments)) is None:
                 continue
-            if run.returncode:
-                print(f"{engine}: failed\n{run.stderr[-2000:]}", file=sys.stderr)
-                continue
-            outcome = json.loads(run.stdout.splitlines()[-1])
             found[engine].append(outcome["tokens_per_second"])
             print(f"  {size:5} {engine:30} {found[engine][-1]:8.0f} tokens/s, warm after "
                   f"{outcome['warm_seconds']:.0f} s", file=sys.stderr)  # fmt: skip
     return found
+
+
+def run_worker(script: str, engine: str, size: str, arguments: argparse.Namespace) -> dict | None:
+    """What one engine found, in a process of its own; None for one that failed or took too long, which is told."""
+    command = [sys.executable, script, "--worker", engine, "--size", size, "--seconds", str(arguments.seconds)]
+    # As the command `regard` does on a quiet machine; the peers run with the library's own default.
+    spin = {"OMP_WAIT_POLICY": "active"} if engine.startswith("regard") else {}
+    try:
+        run = subprocess.run(
+            command, capture_output=True, text=True, timeout=arguments.patience, env={**spin, **os.environ}
+        )
+    except subprocess.TimeoutExpired:
+        print(f"  {size:5} {engine:30} gave no step in {arguments.patience:.0f} s", file=sys.stderr)
+        return None
+    if run.returncode:
+        print(f"{engine}: failed\n{run.stderr[-2000:]}", file=sys.stderr)
+        return None
+    return json.loads(run.stdout.splitlines()[-1])
 
 
 def medians(found: dict[str, list[float]]) -> dict[str, float]:

@@ -41,7 +41,7 @@ LEFT_OUT = """
 | windows in some layers and not in others, RoPE settings per layer type | one window and one scheme for all layers |
 | GPT-2 with `scale_attn_by_inverse_layer_idx`, decoders with cross-attention and no encoder | no such axis |
 | encoders and decoders of unlike width, heads or feed-forward (BART) | one configuration for both |
-| classifiers, taggers and answerers of BERT's line | their heads come with the tasks |
+| multiple choice and other heads of BERT's line than for classes, tags and answers | no such task |
 | mT5, T5 encoders alone, mixtures of experts, models of images or sound | other mathematics |
 | `quantization_config` (bitsandbytes, GPTQ, AWQ), GGUF | packed weights; open the original |
 | adapters (LoRA, PEFT) alone | merge them into their model first |

@@ -23,13 +23,14 @@ FLOORS = {
     **dict.fromkeys(("model", "text"), 1),
     **dict.fromkeys(("data", "hub", "runtime"), 2),
     **dict.fromkeys(("generate",), 3),
-    **dict.fromkeys(("tasks", "inspect"), 4),
+    **dict.fromkeys(("tasks",), 4),
     **dict.fromkeys(("training", "loaded"), 5),
-    **dict.fromkeys(("api", "laws", "ledger"), 6),
-    **dict.fromkeys(("serve", "lab"), 7),
-    **dict.fromkeys(("cli",), 8),
+    **dict.fromkeys(("inspect",), 6),
+    **dict.fromkeys(("api", "laws", "ledger"), 7),
+    **dict.fromkeys(("serve", "lab"), 8),
+    **dict.fromkeys(("cli",), 9),
     **dict.fromkeys(
-        ("__init__", "__main__"), 9
+        ("__init__", "__main__"), 10
     ),  # the front doors: they may open any room, and no room goes out by them
 }
 BARE = ("model", "text", "data", "hub", "training", "generate", "laws")

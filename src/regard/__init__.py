@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import CheckpointError, ConfigError, DataError, MissingExtraError, NonFiniteError, UserError
 
 if TYPE_CHECKING:
-    from regard.api import Generation, Loaded, Translation, load, train
+    from regard.api import Generation, Loaded, Look, Translation, load, look, train
 
 __version__ = "0.1.0"
 
@@ -24,12 +24,14 @@ __all__ = [
     "DataError",
     "Generation",
     "Loaded",
+    "Look",
     "MissingExtraError",
     "NonFiniteError",
     "Translation",
     "UserError",
     "__version__",
     "load",
+    "look",
     "train",
 ]
 

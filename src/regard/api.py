@@ -1,9 +1,10 @@
-"""The Python face: load a model and use it, train one. The commands call what is here.
+"""The Python face: load a model and use it, look inside it, train one. The commands call what is here.
 
     model = regard.load("runs/en-de")
     model.translate(["A man rides a bicycle."])        # -> [Translation('Ein Mann fährt Fahrrad.', score=-0.31)]
     regard.train("translation", source="train.en", target="train.de", out="runs/en-de", minutes=10)
     regard.train("language-model", source="novels", out="runs/novels", minutes=10)
+    regard.look("runs/en-de", "A man rides a bicycle.").weights("decoder.layers.0.cross_attn")
 
 What is unusual: `load` opens folders of ours and of Hugging Face's alike, of every task; what it gives (`Loaded`) does
 what its task can.
@@ -23,6 +24,10 @@ from regard.config import build, to_toml
 from regard.data import Finding
 from regard.errors import CheckpointError, ConfigError
 from regard.hub.folder import load_model
+from regard.inspect.edits import Edit
+from regard.inspect.notebook import Look
+from regard.inspect.scripts import Request
+from regard.inspect.views import run as run_and_see
 from regard.loaded import DOES, TOGETHER, Loaded
 from regard.runtime import keep_freed_memory
 from regard.tasks.continuation import Generation
@@ -35,7 +40,7 @@ from regard.training.subjects import SUBJECTS
 
 TextPath = str | Path
 
-__all__ = ["TOGETHER", "Generation", "Loaded", "TextPath", "Translation", "load", "train"]
+__all__ = ["TOGETHER", "Generation", "Loaded", "Look", "TextPath", "Translation", "load", "look", "train"]
 
 
 def load(
@@ -62,6 +67,33 @@ def load(
                               expected=" or ".join(DOES), got=folder.about.get("task"))  # fmt: skip
     model = folder.model.to(where)
     return Loaded(folder.path, model, folder.tokenizer, folder.target_tokenizer, folder.about, folder.notes)
+
+
+def look(
+    model: Loaded | TextPath,
+    text: str | Sequence[str],
+    *,
+    target: str | None = None,
+    to: str | None = None,
+    edits: Sequence[Edit] = (),
+) -> Look:
+    """Run a model on a text and keep everything that passed: attention, scores, states, probabilities.
+
+    Args:
+        model: as `load` gave it, or a folder that it opens.
+        text: what the model reads; two for a question and its context, or a pair of texts.
+        target: the output to look at, as if the model had written it; None: what it writes, the likeliest token each
+            time.
+        to: the target language, of a model with several.
+        edits: changes to the model (`regard.inspect.edits`): a head off, an edge removed, no mask ..
+
+    Raises:
+        ConfigError: the text is not what such a model reads, or too long to be looked at (512 tokens a side).
+        CheckpointError: as `load`.
+    """
+    loaded = model if isinstance(model, Loaded) else load(model)
+    texts = (text,) if isinstance(text, str) else tuple(text)
+    return Look(loaded, run_and_see(loaded, Request(texts=texts, to=to, target=target, edits=tuple(edits))))
 
 
 # ---------------------------------------------------------------- training
@@ -134,6 +166,9 @@ def _assignments(tree: Mapping[str, Any], path: str = "") -> Iterable[str]:
 
 class _Lines:
     """A reporter for scripts and notebooks: warnings and looks at the development set, as lines on stderr."""
+
+    def begin(self, unit: str) -> None:
+        pass
 
     def say(self, sentence: str) -> None:
         print(sentence, file=sys.stderr)

@@ -25,11 +25,15 @@ from regard.config import build, load_toml, to_tree
 from regard.data.places import find_data, made_data
 from regard.errors import ConfigError
 from regard.hub.atomic import write_text_atomic
+from regard.hub.folder import describe_model
+from regard.hub.packaged import model_path
 from regard.tasks.apart import QuestionsApart
 from regard.tasks.both_ways import BothWays
 from regard.tasks.metrics import translation_metrics
 from regard.tasks.parted import PartedTable, PythonSources
+from regard.tasks.portions import FewLabels, FoldApart
 from regard.training.recipe import Recipe
+from regard.training.start import hash_weights
 
 RECIPES = Path(__file__).parent / "recipes"
 TOLERANCES = {"bleu": 1.5, "chrf": 1.5}
@@ -52,7 +56,8 @@ class TestSet:
         data: two parallel files, one table, or texts, named as in a recipe; none: the part that the run itself held out
             for development, where nothing was chosen by it.
         field: of the text, in a table of documents.
-        metrics: which of the scores there are to be kept; the first stands in the short tables.
+        metrics: which of the scores there are to be kept; the first stands in the short tables. For those that begin
+            with `bag_of_words_` a bag of words is trained on what the recipe trains on, development part included.
         tokenize: sacrebleu's tokenizer; empty: the usual one of the target language.
         joiner: what ends a piece of a word in the files, as "@@ "; outputs and references are joined before scoring.
         published: somebody else's first metric in this very setting, and whose it is.
@@ -73,7 +78,7 @@ class Entry:
     title: str
     tests: dict[str, TestSet]
     beam: int = 4
-    made: BothWays | PartedTable | PythonSources | QuestionsApart | None = None
+    made: BothWays | PartedTable | PythonSources | QuestionsApart | FoldApart | FewLabels | None = None
     """Files that have to be made first; the recipe names them NAME/..."""
 
 
@@ -110,7 +115,7 @@ class Record:
     """`fingerprint` of the recipe that was run."""
     command: str
     data: dict[str, str]
-    """The SHA-256 of every file trained or scored on, by its name in the ledger."""
+    """The SHA-256 of every file trained or scored on, by its name in the ledger, and of a model to start from."""
     figures: dict[str, dict[str, Figure]]
     """test set -> metric -> figure."""
     runs: tuple[Outcome, ...]
@@ -172,10 +177,15 @@ def fingerprint(name: str) -> str:
 
 
 def hash_data(name: str) -> dict[str, str]:
-    """The SHA-256 of each file that a recipe is trained and scored on; raises DataError where one is absent."""
-    data = named_recipe(name).data
-    tests = [file for test in find_entry(name).tests.values() for file in test.data]
-    found = {}
+    """The SHA-256 of each file that a recipe is trained and scored on, and of the weights that it starts from.
+
+    Raises:
+        DataError, CheckpointError: one is absent.
+    """
+    recipe = named_recipe(name)
+    data, tests = recipe.data, [file for test in find_entry(name).tests.values() for file in test.data]
+    origin = {recipe.init_from: hash_weights(describe_model(model_path(recipe.init_from)))} if recipe.init_from else {}
+    found = {**origin}
     for file in dict.fromkeys([*data.train, *data.dev, *tests]):
         with find_data(file).open("rb") as stream:
             found[file] = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -36,6 +36,7 @@ from regard.training.recipe import BatchRecipe, DataRecipe, LoopRecipe, Tokenize
 torch.set_num_threads(1)
 def tell(*words): os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 class Listener:
+    def begin(self, unit): pass
     def say(self, sentence): pass
     def show(self, findings): pass
     def event(self, event, progress, seconds, seconds_left): tell("reached", progress.step)

@@ -29,6 +29,9 @@ SIZES = {
 class Quiet:
     """A reporter that tells nobody."""
 
+    def begin(self, unit: str) -> None:
+        pass
+
     def say(self, sentence: str) -> None:
         pass
 

@@ -240,6 +240,25 @@ def waves_are_laid_out_otherwise(patch: Patch, model: Model) -> None:
             module.layout = "split"
 
 
+@breaks(14, "decoder", "rope", "llama")
+@breaks(14, "both", "relative")
+def keys_are_shown_to_watchers_otherwise_than_they_are(patch: Patch, model: Model) -> None:
+    """The model says what it should; only who looks is told something else."""
+    see = attention_module.see
+
+    def other(module: nn.Module, leaf: str, x: Tensor) -> Tensor:
+        see(module, leaf, x.roll(1, -1) if leaf == "k" else x)
+        return x
+
+    patch.setattr(attention_module, "see", other)
+
+
+@breaks(14, "both", "alibi", "llama")
+def the_bias_is_not_offered(patch: Patch, model: Model) -> None:
+    see = attention_module.see
+    patch.setattr(attention_module, "see", lambda module, leaf, x: x if leaf == "bias" else see(module, leaf, x))
+
+
 @breaks(14, "both", "learned", "llama")
 def query_heads_share_the_wrong_key_heads(patch: Patch, model: Model) -> None:
     """H / K heads in a row share a key head; here they take turns."""

@@ -28,7 +28,8 @@ from transformers.utils import logging
 
 from regard.hub.fields import Fields
 from regard.hub.keymap import Family, matches, place, to_theirs
-from regard.model import Model, Rope, Window, head_name, make_model
+from regard.hub.labels import read_labels
+from regard.model import LABELLED, ClsClassifierHead, Model, Rope, Window, head_name, make_model
 from regard.model.config import Alibi, Relative
 
 logging.disable_progress_bar()
@@ -118,7 +119,8 @@ def opened(tensors: Mapping[str, Tensor], fields: dict[str, Any], family: Family
             continue
         assert spot is not None, f"no row knows {name}"
         ours |= dict(zip(spot.ours, spot.layout.split(tensor, len(spot.ours), found.config), strict=True))
-    model = make_model(found.config, found.head).eval()
+    labels = read_labels(Fields(fields), found.head, found.config).get("labels", "") if found.head in LABELLED else ""
+    model = make_model(found.config, found.head, len(labels) or 1).eval()
     model.load_state_dict(ours, strict=True)
     return model
 
@@ -139,7 +141,7 @@ def texts(peer: Peer, lengths: tuple[int, ...], *, seed: int = 1, target: int = 
 
 @torch.no_grad()
 def our_logits(model: Model, given: Texts) -> Tensor:
-    """What ours says of each token, (B, T, V); what its head gives, where that is not logits."""
+    """What ours says of each token, (B, T, V), or of each text, (B, V); what its head gives where that is no logits."""
     transformer, real = model.transformer, None if bool(given.real.all()) else given.real
     if transformer.encoder is None:
         hidden = transformer.decode(given.ids, transformer.start(), real=real)
@@ -150,6 +152,8 @@ def our_logits(model: Model, given: Texts) -> Tensor:
             hidden = transformer.decode(given.target, transformer.start(hidden, real))
     if hasattr(model.head, "projection"):
         return model.logits(hidden)
+    if isinstance(model.head, ClsClassifierHead):
+        return model.head(hidden, given.real)
     return model.head(hidden) if list(model.head.parameters()) else hidden
 
 
@@ -161,6 +165,8 @@ def their_logits(peer: Peer, given: Texts) -> Tensor:
     out = peer.theirs(input_ids=given.ids, attention_mask=given.real.long(), **more)
     if "logits" in out:
         return out.logits
+    if "start_logits" in out:
+        return torch.stack([out.start_logits, out.end_logits], -1)
     return out.pooler_output if len(list(peer.ours.head.parameters())) else out.last_hidden_state
 
 

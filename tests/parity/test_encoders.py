@@ -17,21 +17,31 @@ from tokenizers import Tokenizer
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    BertForMultipleChoice,
     BertForPreTraining,
+    BertForQuestionAnswering,
     BertForSequenceClassification,
+    BertForTokenClassification,
     BertModel,
     CamembertConfig,
     CamembertModel,
     DistilBertConfig,
     DistilBertForMaskedLM,
+    DistilBertForMultipleChoice,
     DistilBertForQuestionAnswering,
+    DistilBertForSequenceClassification,
+    DistilBertForTokenClassification,
     DistilBertModel,
     RobertaConfig,
     RobertaForMaskedLM,
+    RobertaForMultipleChoice,
+    RobertaForQuestionAnswering,
+    RobertaForSequenceClassification,
     RobertaForTokenClassification,
     RobertaModel,
     XLMRobertaConfig,
     XLMRobertaForMaskedLM,
+    XLMRobertaForSequenceClassification,
 )
 
 from regard.errors import ConfigError
@@ -79,6 +89,23 @@ KINDS: dict[str, tuple[Family, str, Any, Any, dict[str, Any]]] = {
         DISTIL | {"tie_word_embeddings": False, "activation": "relu"},
     ),
     "distilbert, bare": (DISTILBERT, "none", DistilBertModel, DistilBertConfig, DISTIL),
+    "bert, classes": (BERT, "cls-classifier", BertForSequenceClassification, BertConfig, SIZES | {"num_labels": 3}),
+    "bert, tags": (BERT, "tagger", BertForTokenClassification, BertConfig, SIZES | {"num_labels": 5}),
+    "bert, answers": (BERT, "span", BertForQuestionAnswering, BertConfig, SIZES),
+    "roberta, classes": (
+        ROBERTA, "cls-classifier", RobertaForSequenceClassification, RobertaConfig, SIZES | {"num_labels": 3},
+    ),
+    "roberta, tags": (ROBERTA, "tagger", RobertaForTokenClassification, RobertaConfig, SIZES | {"num_labels": 5}),
+    "roberta, answers": (ROBERTA, "span", RobertaForQuestionAnswering, RobertaConfig, SIZES),
+    "xlm-roberta, classes": (ROBERTA, "cls-classifier", XLMRobertaForSequenceClassification, XLMRobertaConfig, SIZES),
+    "distilbert, classes": (
+        DISTILBERT, "relu-classifier", DistilBertForSequenceClassification, DistilBertConfig,
+        DISTIL | {"num_labels": 3},
+    ),
+    "distilbert, tags": (
+        DISTILBERT, "tagger", DistilBertForTokenClassification, DistilBertConfig, DISTIL | {"num_labels": 5},
+    ),
+    "distilbert, answers": (DISTILBERT, "span", DistilBertForQuestionAnswering, DistilBertConfig, DISTIL),
 }  # fmt: skip
 """What is tried -> the table, the head that it must find, their model and configuration; three heads everywhere."""
 
@@ -103,10 +130,15 @@ def test_theirs_and_ours_say_the_same_and_both_ways(peer_of: Callable[[str], Pee
     harness.check_full_pass(peer)
     harness.check_ragged(peer)
     harness.check_round_trip(peer)
-    harness.check_written_config(peer, config, model)
+    labels = {name: peer.fields[name] for name in ("id2label", "label2id") if name in peer.fields}
+    harness.check_written_config(peer, config, model, **labels)
 
 
-@pytest.mark.parametrize("name", ["bert", "bert, pooler, three segments", "roberta", "distilbert", "distilbert, bare"])
+WRONGLY = ["bert", "bert, pooler, three segments", "roberta", "distilbert", "distilbert, bare", "bert, classes",
+           "roberta, classes", "distilbert, classes", "bert, tags", "roberta, answers"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONGLY)
 def test_a_wrong_model_does_not_agree(peer_of: Callable[[str], Peer], name: str) -> None:
     tried = " ".join(harness.check_mutants(peer_of(name)))
     for wrong in ("self_attn: q and k swapped", "ffn.up: bias dropped", "embed_norm: missing", "positions moved"):
@@ -171,17 +203,34 @@ def test_the_names_of_norms_in_old_files_are_understood(peer_of: Callable[[str],
 @pytest.mark.parametrize(
     ("family", "theirs"),
     [
-        (BERT, lambda: BertForSequenceClassification(BertConfig(**SIZES))),
-        (ROBERTA, lambda: RobertaForTokenClassification(RobertaConfig(**SIZES))),
-        (DISTILBERT, lambda: DistilBertForQuestionAnswering(DistilBertConfig(**DISTIL))),
+        (BERT, lambda: BertForMultipleChoice(BertConfig(**SIZES))),
+        (ROBERTA, lambda: RobertaForMultipleChoice(RobertaConfig(**SIZES))),
+        (DISTILBERT, lambda: DistilBertForMultipleChoice(DistilBertConfig(**DISTIL))),
     ],
 )
-def test_heads_that_answer_a_task_are_refused_by_name(family: Family, theirs: Callable[[], torch.nn.Module]) -> None:
+def test_heads_of_other_tasks_are_refused_by_name(family: Family, theirs: Callable[[], torch.nn.Module]) -> None:
     model = theirs()
     names = {family.full_name(name.removeprefix(family.base)) for name in model.state_dict()}
     fields = json.loads(json.dumps(model.config.to_dict())) | {"architectures": [type(model).__name__]}
     with pytest.raises(ConfigError, match=type(model).__name__):
         family.read(Fields(fields), names)
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name.endswith(("classes", "tags", "answers"))])
+def test_without_an_architecture_the_tensors_say_which_head_there_is(peer_of: Callable[[str], Peer], name: str) -> None:
+    peer = peer_of(name)
+    names = {peer.family.full_name(key) for key in peer.tensors}
+    for change in ({"architectures": None}, {"architectures": []}, {}):
+        assert peer.family.read(Fields(peer.fields | change), names).head == KINDS[name][1]
+
+
+def test_an_old_tagger_has_a_pooler_that_nobody_asks(peer_of: Callable[[str], Peer]) -> None:
+    peer = peer_of("bert, tags")
+    pooler = {f"bert.pooler.dense.{leaf}": torch.ones(24, 24)[: 1 if leaf == "bias" else 24].squeeze()
+              for leaf in ("weight", "bias")}  # fmt: skip
+    again = harness.opened(peer.tensors | pooler, peer.fields, BERT)
+    assert head_name(again) == "tagger"
+    assert again.state_dict().keys() == peer.ours.state_dict().keys()
 
 
 LEAST = {

@@ -101,3 +101,30 @@ def test_real_poems_rhyme_and_the_same_with_other_ends_do_not(data_dir: Callable
     real, anew = summary(poems), summary(dealt)
     assert real["regular"] > 0.6 * len(poems)
     assert real["rhyme"] > 0.7 * real["rhyme_judged"] and anew["rhyme"] < 0.1 * anew["rhyme_judged"]
+
+
+def test_every_engine_classifies_alike_and_learns_from_as_many_sentences(
+    minilm: Path, data_dir: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a tiny BERT with the real vocabulary: the same logits, and updates of 32 sentences, or that on the average."""
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.setattr("regard.machine.speeds", lambda device: None)
+    for name in ("keep_freed_memory", "longest_open", "open_attention_until"):
+        monkeypatch.setattr(f"regard.runtime.{name}", lambda *_: 0)
+    monkeypatch.setenv("REGARD_DATA", str(data_dir("sst2").parent))
+    import understanding as bench
+
+    sizes = {"hidden_size": 24, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 32}
+    model = transformers.BertForSequenceClassification(transformers.BertConfig(vocab_size=30_522, **sizes))
+    model.save_pretrained(tmp_path)
+    transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(tmp_path)
+    rows = bench.read_sentences("train.tsv")[:640]
+    texts, found = [text for text, _ in rows[:70]], {}
+    for engine in (*bench.OURS[:1], *bench.PLAIN[:1], *bench.ALIKE[:1]):
+        train, use = (bench.ours if engine == "regard" else bench.peer)(engine, str(tmp_path))
+        found[engine], steps = use(texts), train(rows)
+        counts = [next(steps) for _ in range(20)]
+        assert abs(sum(counts) - 640) < 130, (engine, counts)
+    first, *others = found.values()
+    assert all(torch.allclose(first, other, atol=1e-5) for other in others) and first.std() > 1e-3
+    assert {label for _, label in rows} == {0, 1}

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ import pytest
 from regard import ledger
 from regard.config import build
 from regard.errors import ConfigError, DataError
+from regard.hub.folder import describe_model
+from regard.hub.packaged import model_path
 from regard.model import TransformerConfig
 from regard.tasks.parted import PythonSources
 
@@ -22,17 +25,29 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize("name", ledger.names())
 def test_a_shipped_recipe_is_one_with_its_data_and_tests(
-    name: str, data_dir: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    name: str,
+    data_dir: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     recipe, entry = ledger.named_recipe(name), ledger.find_entry(name)
     if not isinstance(entry.made, PythonSources):
-        data_dir((entry.made.table if entry.made else recipe.data.train[0]).split("/")[0])
+        made = getattr(entry.made, "table", None) or getattr(entry.made, "questions", None)
+        data_dir((made or recipe.data.train[0]).split("/")[0])
+    if recipe.init_from:
+        request.getfixturevalue("minilm")
     found = ledger.find_recipe(name)
     assert all(Path(file).is_file() for file in (*found.data.train, *found.data.dev))
     assert recipe.loop.minutes is None, "a slower machine would make fewer updates: a recipe of the ledger has steps"
-    build(TransformerConfig, {**recipe.model, "vocab_size": recipe.tokenizer.vocab_size}, where=name)
-    assert entry.tests and set(ledger.hash_data(name)) >= {file for test in entry.tests.values() for file in test.data}
+    config = build(TransformerConfig, {**recipe.model, "vocab_size": recipe.tokenizer.vocab_size}, where=name)
+    if recipe.init_from:
+        theirs = describe_model(model_path(recipe.init_from)).config
+        assert replace(config, vocab_size=theirs.vocab_size, dropout=0.0) == theirs, "the sizes of what it starts from"
+    of_tests = {file for test in entry.tests.values() for file in test.data}
+    origin = {recipe.init_from} if recipe.init_from else set()
+    assert entry.tests and set(ledger.hash_data(name)) >= of_tests | origin
 
 
 @pytest.mark.parametrize("name", ledger.names())

@@ -66,6 +66,8 @@ def run(args: Arguments) -> None:
     with open_output(args.out) as stream, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what was left out is told below, with the line's number
         for lines in batches:
+            if parts is None:  # the model does not say, so the first line does
+                parts = 2 if lines and lines[0].count("\t") == 1 else 1
             texts = [_texts(line, parts, f"{args.file}:{number + i}") for i, line in enumerate(lines, 1)]
             found = model.classify(texts, top_k=args.top_k)
             for line, row, label in zip(lines, texts, found, strict=True):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SIGNIFICANT = 0.05
 NAMES = {
     "bleu": "BLEU", "chrf": "chrF", "exact": "exact match", "f1": "F1", "accuracy": "accuracy", "macro_f1": "macro F1",
-    "micro_f1": "micro F1", "spearman": "Spearman", "pearson": "Pearson",
+    "micro_f1": "micro F1", "spearman": "Spearman", "pearson": "Pearson", "span_f1": "F1 of spans",
 }  # fmt: skip
 
 
@@ -36,7 +36,7 @@ NAMES = {
 class Arguments(Common):
     """Say of two models on the same data whether one is really better (paired bootstrap).
 
-    Translators by BLEU and chrF; models that answer questions by exact match and F1;
+    Translators by BLEU and chrF; models that answer questions by exact match and F1; taggers by F1 of spans;
     classifiers by accuracy and macro F1, or micro and macro F1, or correlations.
 
     regard compare runs/old runs/new test.en test.de
@@ -74,6 +74,10 @@ def run(args: Arguments) -> None:
         from regard.cli.on_questions import compare_questions
 
         _show(args, compare_questions(args, device))
+    elif task == "tagging":
+        from regard.cli.on_tags import compare_tags
+
+        _show(args, compare_tags(args, device))
     else:
         _show(args, _translate_twice(args, device))
 

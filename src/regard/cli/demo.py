@@ -1,4 +1,5 @@
-"""`regard demo`: makes its data, trains on it, scores what it has never seen, and draws the model's attention.
+"""`regard demo`: makes its data, trains on it, scores what it has never seen, draws the model's attention, and writes
+a page on which all of it can be looked at.
 
 What is unusual: nothing is downloaded, and it is no path of its own: `train` by flags that anybody could type, on a
 table that anybody could write (`data.localiser`). Run again, it scores and shows the model that is there; a run that
@@ -19,6 +20,7 @@ from tyro.conf import arg
 from regard.cli import train
 from regard.cli.common import Common
 from regard.cli.console import err_console, print_json, progress, table
+from regard.cli.look import open_in_browser
 
 if TYPE_CHECKING:
     from regard.api import Loaded
@@ -35,6 +37,8 @@ SETTINGS = (
 small updates at a high rate, without dropout or smoothing; rotary positions learn to copy digits sooner."""
 SHOWN = 10
 """Translations."""
+SENTENCES = 30
+"""On which the roles of heads are measured."""
 TOGETHER = 100
 """Texts translated between two looks at the progress."""
 
@@ -46,7 +50,7 @@ class Arguments(Common):
     minutes: Annotated[float, arg(metavar="M")] = 3.8
     """Wall clock for the training."""
     out: Annotated[Path, arg(metavar="DIR")] = Path("runs/demo")
-    """The run's folder; its data is in DIR/data, its picture is DIR/reordering.svg."""
+    """The run's folder; its data is in DIR/data, its picture is DIR/reordering.svg, its page DIR/demo.html."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ def run(args: Arguments) -> None:
     outputs = _translate(model, items, quiet=args.quiet)
     scores = score(items, outputs)
     picture, layer, errors = draw(model, items, args.out)
+    page = write_page(model, args.out)
     if args.json:
         rows = [
             {"source": item.source, "to": item.to, "kind": item.kind, "translation": output, "reference": item.target}
@@ -83,12 +88,14 @@ def run(args: Arguments) -> None:
         ]
         print_json({
             "model": args.out, "data": args.out / "data" / "test.tsv", "examples": len(items), "scores": scores,
-            "picture": picture, "layer": layer, "alignment_errors": errors, "translations": rows,
+            "picture": picture, "page": page, "layer": layer, "alignment_errors": errors, "translations": rows,
             "seconds": round(time.monotonic() - began, 1),
         })  # fmt: skip
         return
     _show(items, outputs, scores)
     print(f"\npicture of the cross-attention of layer {layer}, which strays least ({errors[layer]:.0%}): {picture}")
+    print(f"page with every number of it: {page}, or, with a text of your own: regard look {args.out}")
+    open_in_browser(page.resolve().as_uri())
     print(f"\nnow: echo 'July 4, 2031' | regard translate {args.out} --to zh\n     regard info {args.out}")
     print("your own: regard train translation SRC TGT --dev SRC TGT --out DIR --minutes 10")
 
@@ -160,6 +167,22 @@ def draw(model: Loaded, items: Sequence[Item], out: Path) -> tuple[Path, int, li
     picture = out / "reordering.svg"
     draw_reordering({names[item.to]: look(item) for item in same_date(SEED) if item.to in names}, layer, picture)
     return picture, layer, errors
+
+
+def write_page(model: Loaded, out: Path) -> Path:
+    """Write the page with one date into each language and the roles of the heads, whole in one file."""
+    from regard.api import look
+    from regard.data.localiser import same_date
+    from regard.hub.atomic import write_text_atomic
+    from regard.inspect.desk import measured_roles
+    from regard.inspect.embedded import page_of
+    from regard.inspect.payload import fingerprint
+    from regard.inspect.samples import samples
+
+    views = [look(model, item.source, to=item.to).view for item in same_date(SEED)]
+    page, roles = out / "demo.html", measured_roles(model, samples(model, SENTENCES))
+    write_text_atomic(page, page_of(model, views, mark=fingerprint(model.path), roles=roles))
+    return page
 
 
 def _show(items: Sequence[Item], outputs: Sequence[str], scores: Sequence[Score]) -> None:

@@ -78,6 +78,7 @@ def run(args: Arguments) -> None:
     args.apply()
     from regard.hub.atomic import refuse_existing
     from regard.hub.folder import load_model
+    from regard.hub.labels import settle_units
     from regard.tasks.peers import need
 
     if args.quantization is not None and args.to != "ctranslate2":
@@ -88,6 +89,7 @@ def run(args: Arguments) -> None:
     refuse_existing(args.out)
     need(args.to)
     found = load_model(args.model)
+    settle_units(found.model, found.about)
     data = read_texts(args.data, found)
     if len(data.texts) > MANY and not args.quiet:
         err_console.print(f"to be compared on {len(data.texts):,} texts, which may take minutes")

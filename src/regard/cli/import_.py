@@ -19,6 +19,8 @@ from regard.errors import CheckpointError, ConfigError
 NEXT = {
     "language-model": "generate {} --prompt TEXT", "translation": "translate {} FILE",
     "masked-lm": "embed {} FILE --out FILE.npy", "embedding": "embed {} FILE --out FILE.npy",
+    "classification": "classify {} FILE", "tagging": "tag {} FILE",
+    "question-answering": "answer {} --question Q --context-file FILE",
 }  # fmt: skip
 
 

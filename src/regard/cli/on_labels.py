@@ -91,7 +91,7 @@ def _read(paths: Sequence[Path], model: Loaded, columns: str | None) -> Labelled
         raise DataError("no data is given", where="FILE", expected="labelled texts")
     names = columns.split(",") if columns else None
     found = read_labelled(paths, kind=model.classifier.labels.kind, columns=names, until=model.about.get("label_until"))
-    if len(found.texts[0]) != model.classifier.parts:
+    if len(found.texts[0]) != (model.classifier.parts or len(found.texts[0])):
         raise DataError("the examples are not what the model was trained on", where=found.where(0),
                         expected=f"{model.classifier.parts} texts and a label", got=f"{len(found.texts[0])} texts",
                         mend="choose the columns by --columns")  # fmt: skip

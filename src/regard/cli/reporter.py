@@ -53,6 +53,14 @@ class Screen:
         if self.bar:
             self.bar.stop()
 
+    def begin(self, unit: str) -> None:
+        """A run begins: its speed is counted in that, and nothing of an earlier one's is shown."""
+        self.unit, self.dev = unit, None
+        self.recent.clear()
+        if self.bar is not None and self.task is not None and not self.quiet:
+            self.bar.update(self.task, completed=0.0, note="")
+            self.bar.start()  # the end of an earlier run stopped it
+
     def say(self, sentence: str) -> None:
         """A sentence, on a line of its own."""
         if not self.quiet:

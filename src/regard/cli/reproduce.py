@@ -60,7 +60,7 @@ def run(args: Arguments) -> int:
     model = load(out, device=str(device))
     named = ledger.named_recipe(args.name).data
     _refuse_another_run(recipe, [hashes[file] for file in (*named.train, *named.dev)], model, out)
-    metrics = _score(model, entry, quiet=args.quiet)
+    metrics = _score(model, entry, recipe, quiet=args.quiet)
     outcome = _outcome(model, recipe.seed, metrics)
     if args.record:
         err_console.print(f"recorded in {ledger.record_run(args.name, outcome, metrics, hashes)}")
@@ -99,7 +99,7 @@ def _refuse_another_run(recipe: Recipe, data: list[str], model: Loaded, out: Pat
                           got=" ".join(files), mend="choose another --out")  # fmt: skip
 
 
-def _score(model: Loaded, entry: Entry, *, quiet: bool) -> dict[str, dict[str, dict[str, Any]]]:
+def _score(model: Loaded, entry: Entry, recipe: Recipe, *, quiet: bool) -> dict[str, dict[str, dict[str, Any]]]:
     """test set -> metric -> {"score", "signature"}."""
     from regard import ledger
     from regard.data import read_pairs
@@ -116,9 +116,11 @@ def _score(model: Loaded, entry: Entry, *, quiet: bool) -> dict[str, dict[str, d
             outputs = evaluate.translations(model, pairs, beam=entry.beam, quiet=quiet)
             measured = ledger.score(test, outputs, pairs.target, pairs.to[0] if pairs.to else model.languages[1])
         else:
-            measured = evaluate.measure(
-                model, evaluate.Arguments(model=model.path, data=tuple(files), field=test.field, quiet=quiet)
-            )[1]
+            counted = any(metric.startswith("bag_of_words_") for metric in test.metrics)
+            measured = evaluate.measure(model, evaluate.Arguments(
+                model=model.path, data=tuple(files), field=test.field, quiet=quiet,
+                baseline=Path(recipe.data.train[0]) if counted else None,
+            ))[1]  # fmt: skip
         found[name] = {metric: {"signature": "", **measured[metric]} for metric in test.metrics}
     return found
 
@@ -132,8 +134,9 @@ def _outcome(model: Loaded, seed: int, metrics: dict[str, dict[str, dict[str, An
     from regard.ledger import PLACES, Outcome
 
     training = model.about["training"]
+    seconds = training["seconds"] + training.get("init", {}).get("adapted", {}).get("seconds", 0.0)
     return Outcome(
-        seed=seed, minutes=round(training["seconds"] / 60, 1), updates=training["steps"], date=training["date"],
+        seed=seed, minutes=round(seconds / 60, 1), updates=training["steps"], date=training["date"],
         parameters=model.model.config.n_parameters, machine=training["machine"], versions=training["versions"],
         scores={
             test: {name: round(one["score"], PLACES) for name, one in found.items()} for test, found in metrics.items()

@@ -61,7 +61,11 @@ class Job(Common):
     dev: Annotated[tuple[str, ...], arg(metavar="SRC TGT | FILE", help_behavior_hint="")] = ()
     """The development examples; without them a tenth of the training (at most 2,000) is held out."""
     init_from: Annotated[str | None, arg(name="from", metavar="MODEL", help_behavior_hint="")] = None
-    """Start from the weights and the tokenizer of this model or run, with its sizes and a third of the usual rates."""
+    """Start from the weights and the tokenizer of this model or run, with its sizes and a third of the usual rates;
+    package:NAME is the model inside an installed Python package."""
+    adapt: Annotated[tuple[str, ...], arg(metavar="FILES", help_behavior_hint="")] = ()
+    """First, for a third of the minutes, let the encoder of --from guess hidden words of these texts, which have no
+    labels."""
     extra: Annotated[tuple[str, ...], arg(metavar="SRC TGT | FILE", help_behavior_hint="")] = ()
     """More pairs to train on, as back-translated ones: SRC is what a reverse model made of TGT."""
     tag: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
@@ -88,9 +92,10 @@ class Job(Common):
 
     def changes(self) -> list[str]:
         """The flags as assignments to fields of the recipe, then those of --set."""
+        texts = "adapt.data" if self.adapt else "data"
         flags: dict[str, Any] = {
             "seed": self.seed, "data.dev": self.dev or None, "data.skip_bad": self.skip_bad,
-            "data.unit": self.unit, "data.field": self.field,
+            "adapt.data.train": self.adapt or None, f"{texts}.unit": self.unit, f"{texts}.field": self.field,
             "data.extra": self.extra or None, "data.extra_tag": self.tag, "init_from": self.init_from,
             "data.columns": columns_of(self.columns), "data.languages": pair_of("languages", self.languages),
             "data.labels": self._labels(),
@@ -143,7 +148,7 @@ def train_and_tell(args: Arguments) -> tuple[Result, dict[str, Any]]:
     if plan:
         screen.plan(plan)
     recipe = plan.recipe if plan else _resumed(args)
-    screen.unit = unit = SUBJECTS[recipe.task].unit
+    unit = SUBJECTS[recipe.task].unit
     with screen:
         result = train(recipe, args.out, device=device, reporter=screen, resume=args.resume, began=began,
                        corpus=plan.corpus if plan else None)  # fmt: skip
@@ -168,6 +173,10 @@ def make_plan(args: Job, device: torch.device) -> Plan:
         case [name] if name.endswith(".toml") or name in ledger.names():
             timed = [] if args.minutes is None else [f"loop.minutes={args.minutes}"]
             recipe = read_recipe(Path(name)) if name.endswith(".toml") else ledger.find_recipe(name)
+            if args.adapt and recipe.adapt is None:
+                raise ConfigError("a recipe says itself what its model is adapted to", where="--adapt",
+                                  expected="[adapt] in the recipe", got="none",
+                                  mend="train by task and files, or write it in")  # fmt: skip
             return cost(changed(recipe, [*timed, *args.changes()]), device)
         case [task, *files] if (task == "translation" and len(files) in (1, 2)) or (task in FILES and files):
             base = Recipe(task=cast(Any, task), data=DataRecipe(train=args.what[1:]))

@@ -17,6 +17,16 @@ ORIGINS = {
     "multi30k": "data/task1/raw of github.com/multi30k/dataset",
     "tinyshakespeare": "input.txt of data/tinyshakespeare in github.com/karpathy/char-rnn",
     "chinese-poetry": "tang.tsv.gz (title, author, text of each poem of poet.tang.N.json, github.com/chinese-poetry)",
+    "trec": "train.txt and test.txt (train_5500.label and TREC_10.label of packages/corpora/qc.zip in "
+    "github.com/nltk/nltk_data, as UTF-8)",
+    "sst2": "train.tsv and test.tsv of data/SST2 in github.com/clairett/pytorch-sentiment-classification, and GLUE's "
+    "train.tsv and dev.tsv as glue-train-phrases.tsv.gz and glue-dev.tsv,",
+    "movie-reviews": "packages/corpora/movie_reviews.zip of github.com/nltk/nltk_data as movie_reviews.tsv.gz (columns "
+    "fold, label, name, text)",
+    "ocnli": "train.10k.json and dev.json of data/ocnli in github.com/CLUEbenchmark/OCNLI, each compressed by gzip,",
+    "rte": "GLUE's RTE, train.tsv and dev.tsv, each compressed by gzip,",
+    "xquad": "xquad.en.json of github.com/google-deepmind/xquad, compressed by gzip,",
+    "squad": "dev-v1.1.json of github.com/rajpurkar/SQuAD-explorer, compressed by gzip,",
     "tatoeba-cmn-eng": "cmn.txt of manythings.org/anki (English and Mandarin), compressed as cmn.txt.gz,",
 }
 """Where the folders that recipes name can be had; the more exact names first."""

@@ -24,6 +24,7 @@ from regard.errors import ConfigError
 from regard.hub.families import FAMILIES
 from regard.hub.folder import TARGET, ModelFolder, write_chat_template
 from regard.hub.keymap import Family, to_theirs
+from regard.hub.labels import write_labels
 from regard.hub.relayout import Relayout, relayouts
 from regard.hub.weights import WEIGHTS, state_tensors, write_weights
 from regard.model import TransformerConfig, head_name
@@ -83,10 +84,11 @@ def find_form(config: TransformerConfig, head: str, first: str | None = None) ->
             except ConfigError as error:
                 reasons[family.name] = _reason(error)
     width = max(map(len, reasons))
+    pooled = ", and for a classifier with --set pooling=cls" if head == "classifier" else ""
     raise ConfigError(
         "no family of models that other tools open is like this one",
         got="".join(f"\n    {name:<{width}}  {reason}" for name, reason in reasons.items()),
-        mend="train with axes that one of them has, or use the model with regard",
+        mend=f"train with axes that one of them has{pooled}, or use the model with regard",
     )
 
 
@@ -106,7 +108,8 @@ def write_hugging_face(folder: Path, found: ModelFolder, form: Form, ids: Ids) -
     control = _control_tokens(tokenizer, ids)
     # Several families have an end of their own as default, which only a null takes from them.
     unforced = {"forced_eos_token_id": None} if both else {}
-    told = {"model_type": form.family.model_types[0], **control, **unforced, **form.fields, "dtype": "float32"}
+    of_task = unforced | write_labels(found.about, head_name(model))
+    told = {"model_type": form.family.model_types[0], **control, **of_task, **form.fields, "dtype": "float32"}
     _write_json(folder / "config.json", told)
     if head_name(model) == "language-model":
         _write_json(folder / "generation_config.json", control | _generation(model.config, ids, both=both))

@@ -20,8 +20,10 @@ from regard.hub.families import FAMILIES
 from regard.hub.fields import Fields
 from regard.hub.instead import CTRANSLATE2, is_ctranslate2
 from regard.hub.keymap import Family, Opened, matches, place
+from regard.hub.labels import read_labels
 from regard.hub.layout import Stored, parse_json
 from regard.hub.weights import equal_bytes, find_weights
+from regard.model import CLASSIFIERS
 from regard.text import Tokenizer
 
 CODE = ("auto_map", "_target_", "trust_remote_code")
@@ -57,10 +59,11 @@ def describe_foreign(folder: Path, values: Mapping[str, Any]) -> Description:
     fields = Fields(values)
     try:
         opened = family.read(fields, named.keys())
+        told = read_labels(fields, opened.head, opened.config)
     except ConfigError as error:
         raise of_file(_in_their_words(error, fields), path) from None
     weights, unused = _needed(family, opened, named, folder)
-    about: dict[str, Any] = {"task": _task(opened), "family": family.name, "languages": [None, None]}
+    about: dict[str, Any] = {"task": _task(opened), "family": family.name, "languages": [None, None], **told}
     if about["task"] == "translation":
         about["length_ratio"] = LONGEST
     return Description(
@@ -123,7 +126,9 @@ def _known(values: Mapping[str, Any], path: Path) -> Family:
 def _task(opened: Opened) -> str:
     if opened.config.n_decoder_layers:
         return "translation" if opened.config.n_encoder_layers else "language-model"
-    return "masked-lm" if opened.head == "masked-lm" else "embedding"
+    if opened.head in CLASSIFIERS:
+        return "classification"
+    return {"masked-lm": "masked-lm", "tagger": "tagging", "span": "question-answering"}.get(opened.head, "embedding")
 
 
 def _needed(

@@ -1,6 +1,6 @@
 """The mathematics of the Transformer: configuration, layers, cache, heads. It sees no text and no files."""
 
-from regard.model.attention import Attention, attend, use_kernels
+from regard.model.attention import HIDDEN_BELOW, Attention, attend, use_kernels
 from regard.model.cache import DecodeState
 from regard.model.config import (
     Alibi,
@@ -17,6 +17,7 @@ from regard.model.config import (
     YarnScaling,
 )
 from regard.model.heads import (
+    CLASSIFIERS,
     HEADS,
     LABELLED,
     ClassifierHead,
@@ -36,10 +37,12 @@ from regard.model.heads import (
 )
 from regard.model.masks import Mask
 from regard.model.transformer import Stack, Transformer
-from regard.model.watch import see, watch, watched
+from regard.model.watch import Seen, see, watch, watched
 
 __all__ = [
+    "CLASSIFIERS",
     "HEADS",
+    "HIDDEN_BELOW",
     "LABELLED",
     "Alibi",
     "Attention",
@@ -59,6 +62,7 @@ __all__ = [
     "PositionScheme",
     "Relative",
     "Rope",
+    "Seen",
     "Sinusoidal",
     "SpanHead",
     "Stack",

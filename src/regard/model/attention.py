@@ -29,6 +29,8 @@ from regard.model.watch import see, watched
 
 BLOCK_ELEMENTS = 2**22
 """Booleans or scores drawn at a time (B x H x rows x S): 16 MB in float32, about what a CPU core's caches can feed."""
+HIDDEN_BELOW = -1e30
+"""Scores below it, as whoever looks at them is shown them, are of keys that their query may not look at."""
 LEAST_BAND = 128
 """Queries in a block of a window's band, at least: fewer are slower (64 to 1,024 tried on a CPU)."""
 
@@ -70,13 +72,13 @@ def attend(
         q: (B, H, T, d).  k, v: (B, K, S, d), each of the K heads serving H / K query heads.
         bias: draws (B|1, H, rows, S), added to the scores.
         dropout: share of weights dropped; above 0 takes the open path.
-        site: the module that watchers know this attention by; it offers `scores` and `weights`.
+        site: the module that watchers know this attention by; it offers `bias`, `scores` and `weights`.
         kernel: "fused" or "open", for tests and measurements; None lets the table choose.
 
     Returns:
         (B, H, T, d), in q's dtype; zero for a query that sees no key.
     """
-    seen = watched(site, "scores", "weights")
+    seen = watched(site, "bias", "scores", "weights")
     if kernel is None:
         kernel = "open" if seen or dropout else _kernel_table(q.device.type, q.dtype, k.size(2))
     way = _open if kernel == "open" else _fused
@@ -136,7 +138,8 @@ def _open(
     scores = (shared * scale @ k.transpose(-1, -2)).view(*q[:, :, rows].shape[:3], k.size(2))  # (B, H, rows, S)
     wide = torch.promote_types(scores.dtype, torch.float32)
     if bias is not None:
-        scores = scores + bias(rows)[..., columns].to(scores.dtype)
+        extra = bias(rows)[..., columns]
+        scores = scores + (extra if site is None else see(site, "bias", extra)).to(scores.dtype)
     visible = mask.draw(rows, columns)
     if visible is not None:
         # Added, since on a CPU that is several times as fast as to fill by booleans. A very low number, not -inf: exp
@@ -197,12 +200,13 @@ class Attention(nn.Module):
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x (B, S, D) -> keys and values, each (B, K, S, d)."""
         k, v = (project(x).unflatten(-1, (self.kv_heads, -1)) for project in (self.k, self.v))
-        k, v = (k if self.k_norm is None else self.k_norm(k)).transpose(1, 2), v.transpose(1, 2)
-        return see(self, "k", k), see(self, "v", v)
+        return (k if self.k_norm is None else self.k_norm(k)).transpose(1, 2), v.transpose(1, 2)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias | None = None) -> Tensor:
         """Attend from q (B, H, T, d) to k, v (B, K, S, d) and join the heads -> (B, T, D)."""
         dropout = self.dropout if self.training else 0.0
-        z = attend(see(self, "q", q), k, v, mask, scale=self.scale, bias=bias, dropout=dropout, site=self)
+        # Offered here and not where they are projected: turned by their positions, and those of a cache among them.
+        q, k, v = see(self, "q", q), see(self, "k", k), see(self, "v", v)
+        z = attend(q, k, v, mask, scale=self.scale, bias=bias, dropout=dropout, site=self)
         z = see(self, "z", z)  # (B, H, T, d)
         return see(self, "out", self.o(z.transpose(1, 2).flatten(2)))  # (B, T, D)

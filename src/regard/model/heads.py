@@ -107,6 +107,14 @@ class ClsClassifierHead(nn.Module):
         return self.out(self.dropout(self.pooler(hidden)))
 
 
+class ReluClassifierHead(ClsClassifierHead):
+    """The same with relu in place of the pooler's tanh: what DistilBERT classifies texts with."""
+
+    def forward(self, hidden: Tensor, real: Tensor) -> Tensor:
+        """hidden (B, T, D) -> logits (B, C)."""
+        return self.out(self.dropout(F.relu(self.pooler.dense(hidden[:, 0]))))
+
+
 class TaggerHead(nn.Module):
     """Logits over classes for each token."""
 
@@ -168,16 +176,20 @@ HEADS: dict[str, Callable[[TransformerConfig, int], nn.Module]] = {
     "none": lambda config, _: NoHead(config),
     "classifier": ClassifierHead,
     "cls-classifier": ClsClassifierHead,
+    "relu-classifier": ReluClassifierHead,
     "tagger": TaggerHead,
     "span": lambda config, _: SpanHead(config),
 }
 """(configuration, number of labels) -> a head, by the name that config.json has for it."""
 KINDS: dict[type[nn.Module], str] = {
     LMHead: "language-model", MaskedLMHead: "masked-lm", Pooler: "pooler", NoHead: "none",
-    ClassifierHead: "classifier", ClsClassifierHead: "cls-classifier", TaggerHead: "tagger", SpanHead: "span",
+    ClassifierHead: "classifier", ClsClassifierHead: "cls-classifier", ReluClassifierHead: "relu-classifier",
+    TaggerHead: "tagger", SpanHead: "span",
 }  # fmt: skip
 """The same names by the heads' types."""
-LABELLED = ("classifier", "cls-classifier", "tagger")
+CLASSIFIERS = ("classifier", "cls-classifier", "relu-classifier")
+"""The heads over classes of a text."""
+LABELLED = (*CLASSIFIERS, "tagger")
 """The heads over classes."""
 
 

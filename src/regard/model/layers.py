@@ -111,7 +111,7 @@ class Block(nn.Module):
         """Y = LayerNorm(X + f(X)) (2.7), or X + f(LayerNorm(X)): the only place where the two differ."""
         if self.norm_order != "post":
             return x + self.dropout(sublayer(see(norm, "out", norm(x))))
-        return see(norm, "out", norm(x + self.dropout(sublayer(x))))
+        return see(norm, "out", norm(see(norm, "in", x + self.dropout(sublayer(x)))))
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Cross-attention's keys and values of the source, (B, S, D) -> 2 x (B, K, S, d), once for all steps."""

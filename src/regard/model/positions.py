@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from regard.errors import ConfigError
 from regard.model.config import Alibi, Learned, NoPositions, Relative, Rope, Sinusoidal, TransformerConfig
 from regard.model.scaling import growth, rescaled
+from regard.model.watch import see
 
 Bias = Callable[[slice], Tensor]
 """A bias on the scores, drawn for a block of queries only when asked: rows -> (B|1, H, rows, S)."""
@@ -118,9 +119,9 @@ class RotaryPositions(Positions):
         self.head_width, self.growth = config.head_width, growth(self.scaling)
 
     def rotation(self, pos: Tensor, like: Tensor) -> Rotation:
-        """Turns each pair by its angle."""
+        """Turns each pair by its angle; offers the angles, (B|1, T, d/2)."""
         speed = rescaled(frequencies(self.width, self.theta, like), self.theta, self.scaling)
-        angle = (pos[..., None] * speed).unsqueeze(-3)  # (B|1, 1, T, d/2)
+        angle = see(self, "angles", pos[..., None] * speed).unsqueeze(-3)  # (B|1, 1, T, d/2)
         cos, sin = angle.cos() * self.growth, angle.sin() * self.growth
         cos, sin = torch.cat([cos, cos], -1).to(like.dtype), torch.cat([-sin, sin], -1).to(like.dtype)
 

@@ -76,10 +76,36 @@ class Reference:
 
     def decode(self, ids: Sequence[int], memory: Array | None = None) -> Array:
         """Every token sees the past, and the source: ids (T,), memory (S, D) -> (T, D)."""
-        visible = eq.causal(len(ids))
-        if self.config.window is not None:
-            visible = visible & eq.window(len(ids), self.config.window.size)
-        return self._stack("transformer.decoder", ids, visible, memory=memory)
+        return self._stack("transformer.decoder", ids, self._past(len(ids)), memory=memory)
+
+    def seen(self, name: str, X: Array, M: Array) -> dict[str, Array]:
+        """What an attention offers to `watch`: q, k, v, bias where there is one, scores, and out.
+
+        Args:
+            name: its path, e.g. "decoder.layers.0.cross_attn".
+            X, M: what its queries and its keys are made of, (T, D) and (S, D); the same but in cross-attention.
+        """
+        c, path, stack = self.config, f"transformer.{name}", f"transformer.{name.partition('.')[0]}"
+        causal, within = stack.endswith("decoder"), name.endswith("self_attn")
+        visible = self._past(len(X)) if causal and within else np.ones((len(X), len(M)), dtype=bool)
+        bias = self._bias(stack, len(X), causal=causal) if within else np.zeros((c.n_heads, 1, 1))
+        attends = self._attends(visible, bias) if within else self._attends_to_source(visible)
+        Q, K, V = (self._by_heads(path, w, Y, turned=within) for w, Y in (("q", X), ("k", M), ("v", M)))
+        share = c.n_heads // c.kv_heads
+        S = np.stack([eq.masked_scores(eq.scores(Q[h], K[h // share], c.scale) + bias[h], visible)
+                      for h in range(c.n_heads)])  # fmt: skip
+        found = {"q": Q, "k": K, "v": V, "scores": S, "out": self._attention(path, X, M, attends)}
+        return found | ({"bias": bias} if bias.any() else {})
+
+    def _by_heads(self, path: str, w: str, X: Array, *, turned: bool) -> Array:
+        """The queries, keys or values of all heads as they attend: (T, D) -> (H or K, T, d)."""
+        n = self.config.n_heads if w == "q" else self.config.kv_heads
+        heads = np.split(with_one(X) @ self._matrix(f"{path}.{w}"), n, axis=1)
+        if self.config.qk_norm and w != "v":
+            heads = [eq.rms_norm(head, self._weight(f"{path}.{w}_norm.weight"), self.config.norm_eps) for head in heads]
+        if turned and isinstance(self.config.positions, Rope) and w != "v":
+            heads = [self._turned(head) for head in heads]
+        return np.stack(heads)
 
     def logits(self, hidden: Array) -> Array:
         """Scores over the vocabulary: (T, D) -> (T, V); of a masked model after one more layer."""
@@ -107,10 +133,15 @@ class Reference:
             X = X + eq.embedding(self._weight(f"{name}.types.weight"), types)
         X = self._add_positions(name, X)
         X = self._norm(f"{name}.embed_norm", X) if c.embed_norm else X
-        attends = self._attends(name, visible, causal=types is None)
+        attends = self._attends(visible, self._bias(name, len(ids), causal=types is None))
         for i in range(layers):
             X = self._block(f"{name}.layers.{i}", X, attends, memory)
         return X if c.norm_order == "post" else self._norm(f"{name}.norm", X)
+
+    def _past(self, T: int) -> Array:
+        """What each position of a decoder may look at, (T, T)."""
+        window = self.config.window
+        return eq.causal(T) if window is None else eq.causal(T) & eq.window(T, window.size)
 
     def _said(self) -> str:
         """The embeddings of the decoder and of the head."""
@@ -125,8 +156,7 @@ class Reference:
         def cross_attention(X: Array) -> Array:
             assert memory is not None
             everywhere = np.ones((len(X), len(memory)), dtype=bool)
-            attend = partial(eq.masked_attention, visible=everywhere, scale=self.config.scale)
-            return self._attention(f"{name}.cross_attn", X, memory, [attend] * self.config.n_heads)
+            return self._attention(f"{name}.cross_attn", X, memory, self._attends_to_source(everywhere))
 
         if self.config.norm_order == "parallel":
             attention, ffn = (partial(self._norm, f"{name}.{part}_norm") for part in ("self_attn", "ffn"))
@@ -175,14 +205,18 @@ class Reference:
                 return eq.add_positions(X, self._weight(f"{name}.positions.weight")[first : first + len(X)])
         return X
 
-    def _attends(self, name: str, visible: Array, *, causal: bool) -> list[Attend]:
-        """How each head of self-attention attends: its bias, and the turning of its queries and keys."""
-        c, n = self.config, len(visible)
-        bias = np.zeros((c.n_heads, n, n))
+    def _bias(self, name: str, T: int, *, causal: bool) -> Array:
+        """What positions add to the scores of self-attention, (H, T, T)."""
+        c = self.config
         if isinstance(c.positions, Alibi):
-            bias = eq.alibi(c.n_heads, n)
-        elif isinstance(c.positions, Relative):
-            bias = eq.relative(self._weight(f"{name}.positions.weight"), n, c.positions.max_distance, causal)
+            return eq.alibi(c.n_heads, T)
+        if isinstance(c.positions, Relative):
+            return eq.relative(self._weight(f"{name}.positions.weight"), T, c.positions.max_distance, causal)
+        return np.zeros((c.n_heads, T, T))
+
+    def _attends(self, visible: Array, bias: Array) -> list[Attend]:
+        """How each head of self-attention attends: its bias, and the turning of its queries and keys."""
+        c = self.config
 
         def attend(Q: Array, K: Array, V: Array, *, bias: Array) -> Array:
             if isinstance(c.positions, Rope):
@@ -190,6 +224,11 @@ class Reference:
             return eq.masked_attention(Q, K, V, visible, bias=bias, scale=c.scale)
 
         return [partial(attend, bias=bias[h]) for h in range(c.n_heads)]
+
+    def _attends_to_source(self, visible: Array) -> list[Attend]:
+        """How each head of cross-attention attends."""
+        attend: Attend = partial(eq.masked_attention, visible=visible, scale=self.config.scale)
+        return [attend] * self.config.n_heads
 
     def _turned(self, X: Array) -> Array:
         """Queries or keys (T, d), the first part of their width turned."""

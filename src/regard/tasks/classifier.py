@@ -54,18 +54,20 @@ class Classifier:
         return Labels.read(self.about)
 
     @property
-    def parts(self) -> int:
-        """How many texts an example is: 1, or 2."""
-        return int(self.about.get("texts", 1))
+    def parts(self) -> int | None:
+        """How many texts an example is: 1, or 2; None for a model of another tool's, which may read either."""
+        parts: int | None = self.about.get("texts")
+        return parts
 
     def rows(self, texts: Texts) -> list[tuple[str, ...]]:
         """The texts as tuples. Raises ConfigError where single texts are given for pairs, or pairs for texts."""
         rows = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
+        kinds = {1: "one text", 2: "a pair of texts"}
+        parts = self.parts or (len(rows[0]) if rows and len(rows[0]) in kinds else 1)
         for number, row in enumerate(rows, 1):
-            if len(row) != self.parts or not all(isinstance(text, str) for text in row):
-                kinds = {1: "one text", 2: "a pair of texts"}
+            if len(row) != parts or not all(isinstance(text, str) for text in row):
                 raise ConfigError("this is not what the model was trained on", where=f"text {number}",
-                                  expected=kinds[self.parts], got=kinds.get(len(row), f"{len(row)} texts"))  # fmt: skip
+                                  expected=kinds[parts], got=kinds.get(len(row), f"{len(row)} texts"))  # fmt: skip
         return rows
 
     def logits(self, texts: Texts) -> tuple[np.ndarray, list[int]]:

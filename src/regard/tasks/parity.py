@@ -9,7 +9,7 @@ What is unusual: where two tokens are as good as one another to within the measu
 outputs that part at such a tie count as ties, not as different.
 What it does not know: how the other engine is asked (`peers`), and files.
 
-Shapes: N texts, T tokens, V vocabulary, D width.
+Shapes: N texts, T tokens, V vocabulary or classes, D width.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from regard.generate import beam_search
 from regard.hub.export import Ids
-from regard.model import LMHead, Model, Pooler
+from regard.model import ClsClassifierHead, LMHead, Model, Pooler, SpanHead, TaggerHead
 from regard.tasks.metrics import translation_metrics
 from regard.tasks.parity_cases import Case, Question, padded
 
@@ -50,8 +50,8 @@ class Peer(Protocol):
     """How many ids it knows, the first ones; of Marian's, CTranslate2 leaves out the last, <pad>."""
 
     def values(self, cases: Sequence[Case]) -> list[Tensor]:
-        """Of each case (T, V) logits or (T, D) hidden states or (D,), or (T - 1,) log p of each target token but the
-        first."""
+        """Of each case (T, V) logits or (T, D) hidden states, (V,) or (D,) of a head over whole texts, or (T - 1,)
+        log p of each target token but the first."""
         ...
 
     def outputs(self, questions: Sequence[Question]) -> list[list[int]]:
@@ -153,7 +153,7 @@ def with_scores(
 
 
 def values(model: Model, cases: Sequence[Case]) -> list[Tensor]:
-    """What our model makes of each case: logits (T, V), hidden states (T, D), or a pooled vector (D,)."""
+    """What our model makes of each case: logits (T, V) or (V,), hidden states (T, D), or a pooled vector (D,)."""
     transformer, memory, real = model.transformer, None, None
     lengths = [len(case.target or case.source) for case in cases]
     if transformer.encoder is not None:
@@ -166,7 +166,10 @@ def values(model: Model, cases: Sequence[Case]) -> list[Tensor]:
     assert memory is not None
     if isinstance(model.head, Pooler):
         return [*model.head(memory)]
-    rows = model.logits(memory) if isinstance(model.head, LMHead) else memory
+    if isinstance(model.head, ClsClassifierHead):
+        return [*model.head(memory, real)]
+    of_tokens = isinstance(model.head, TaggerHead | SpanHead)
+    rows = model.logits(memory) if isinstance(model.head, LMHead) else model.head(memory) if of_tokens else memory
     return [row[:length] for row, length in zip(rows, lengths, strict=True)]
 
 

@@ -22,15 +22,21 @@ from torch import Tensor
 from regard.errors import ConfigError, MissingExtraError
 from regard.hub.ctranslate import transformers_quietly
 from regard.hub.export import Ids
-from regard.model import TransformerConfig
+from regard.model import CLASSIFIERS, TransformerConfig
 from regard.tasks.parity import ASKED
 from regard.tasks.parity_cases import Case, Question, padded
 from regard.text import Tokenizer
 
-AUTO = {"language-model": "AutoModelForCausalLM", "masked-lm": "AutoModelForMaskedLM"}
+AUTO = {
+    "language-model": "AutoModelForCausalLM", "masked-lm": "AutoModelForMaskedLM",
+    "cls-classifier": "AutoModelForSequenceClassification", "relu-classifier": "AutoModelForSequenceClassification",
+    "tagger": "AutoModelForTokenClassification", "span": "AutoModelForQuestionAnswering",
+}  # fmt: skip
 """What transformers opens a model with, by its head; others by AutoModel, translators by AutoModelForSeq2SeqLM."""
-VALUES = {"language-model": "logits", "masked-lm": "logits", "pooler": "pooler_output", "none": "last_hidden_state"}
-"""Where its result is, by the head."""
+VALUES = {"pooler": ("pooler_output",), "none": ("last_hidden_state",), "span": ("start_logits", "end_logits")}
+"""Where its result is, by the head; of other heads in `logits`."""
+OF_TEXTS = ("pooler", *CLASSIFIERS)
+"""The heads that say something of a text, not of its tokens."""
 
 
 def need(extra: str) -> None:
@@ -69,7 +75,7 @@ class TransformersPeer:
     """`transformers` with a folder that `write_hugging_face` wrote."""
 
     def __init__(self, folder: Path, config: TransformerConfig, head: str, ids: Ids) -> None:
-        self.quantity = "logits" if VALUES[head] == "logits" else "hidden states"
+        self.quantity = "hidden states" if head in ("pooler", "none") else "logits"
         self.both = bool(config.n_encoder_layers and config.n_decoder_layers)
         self.opened_by = "AutoModelForSeq2SeqLM" if self.both else AUTO.get(head, "AutoModel")
         with transformers_quietly() as library:
@@ -77,7 +83,8 @@ class TransformersPeer:
             opened = getattr(library, self.opened_by).from_pretrained(folder, local_files_only=True)
         self.model: Any = opened.eval()
         self.known = config.target_vocab_size
-        self.result, self.ids, self.types = VALUES[head], ids, config.n_token_types > 0
+        self.results, self.ids, self.types = VALUES.get(head, ("logits",)), ids, config.n_token_types > 0
+        self.of_texts = head in OF_TEXTS
 
     @torch.no_grad()
     def values(self, cases: Sequence[Case]) -> list[Tensor]:
@@ -88,8 +95,10 @@ class TransformersPeer:
             given["token_type_ids"] = padded([case.types for case in cases])[0]
         if self.both:
             given["decoder_input_ids"] = padded([case.target for case in cases])[0]
-        rows = self.model(**given)[self.result]
-        if self.result == "pooler_output":
+        found = self.model(**given)
+        one, *more = (found[name] for name in self.results)
+        rows = torch.stack([one, *more], -1) if more else one
+        if self.of_texts:
             return [*rows]
         return [row[: len(case.target or case.source)] for row, case in zip(rows, cases, strict=True)]
 

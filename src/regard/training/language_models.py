@@ -31,6 +31,8 @@ from regard.training.start import Origin
 
 GLIMPSE = 40
 """Tokens that are written at each look at the development documents."""
+PASSES = 10.0
+"""Over the texts at most when a trained encoder guesses on: what is hidden is drawn anew in each."""
 COUNTED = 20_000_000
 """Tokens, or bytes, that the counting baselines look at: what a minute suffices for."""
 
@@ -173,6 +175,17 @@ class MaskedLanguageModelling(OverDocuments):
             "n_encoder_layers": layers, "norm_order": "post", "positions": "learned", "activation": "gelu",
             "embed_norm": True, "n_token_types": 2, "head_bias": True, "norm_eps": 1e-12,
         }  # fmt: skip
+
+    def unset(self, base: Recipe) -> Recipe:
+        """The same; from a trained encoder a few passes of AdamW at a low rate, with its dropout, or BERT's."""
+        base = super().unset(base)
+        if base.init_from is None:
+            return base
+        dropout = base.model.get("dropout") or 0.1
+        return replace(
+            base, model={**base.model, "dropout": dropout}, loop=replace(base.loop, epochs=PASSES),
+            optim=replace(base.optim, kind="adamw", lr=1e-4, weight_decay=0.01),
+        )  # fmt: skip
 
     def about(self, config: TransformerConfig) -> str:
         """The encoder's layers."""

@@ -13,6 +13,9 @@ from regard.hub.atomic import read_pointer
 from regard.hub.folder import read_config
 from regard.training.recipe import Recipe
 
+ADAPT = "adapt"
+"""The folder within of a run that comes first (`training.adaptation`)."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -29,7 +32,7 @@ class Result:
 
 def refuse_mixing(out: Path, *, resume: bool) -> None:
     """Raise ConfigError where a new run would overwrite another, or there is none to go on with."""
-    begun = (out / "latest").exists()
+    begun = any((folder / "latest").exists() for folder in (out, out / ADAPT))
     if begun and not resume:
         raise ConfigError("this folder already holds a run", where=out,
                           mend="go on with --resume, or choose another --out")  # fmt: skip

@@ -136,6 +136,20 @@ class LoopRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AdaptRecipe:
+    """A run before the run: the encoder to start from guesses hidden tokens of texts without labels first.
+
+    Its fields are those of a run of the task masked-lm; seed, model and vocabulary are those of the run itself.
+    """
+
+    data: DataRecipe
+    batch: BatchRecipe = BatchRecipe()
+    optim: OptimRecipe = OptimRecipe()
+    schedule: ScheduleRecipe = ScheduleRecipe()
+    loop: LoopRecipe = LoopRecipe()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """The whole of a run."""
 
@@ -145,7 +159,10 @@ class Recipe:
     seed: int = 1
     data: DataRecipe
     init_from: str | None = None
-    """A model or run whose weights, sizes and tokenizer the run starts from; none: from nothing."""
+    """A model or run whose weights, sizes and tokenizer the run starts from, or the model inside an installed package
+    ("package:NAME"); none: from nothing."""
+    adapt: AdaptRecipe | None = None
+    """What the model in `init_from` is adapted to first; none: nothing."""
     freeze: Literal["none", "encoder"] = "none"
     """What of the model stays as it is: with "encoder" a new head is all that learns."""
     lora: LoraRecipe = LoraRecipe()

@@ -16,12 +16,16 @@ import torch
 from regard.config import build, override, to_tree
 from regard.errors import ConfigError
 from regard.machine import speeds
+from regard.training.adaptation import SHARE, filled_in, first_run
 from regard.training.plan import TRAINING_SHARE, Plan, estimate, plan_recipe
-from regard.training.recipe import Recipe
+from regard.training.recipe import LoopRecipe, Recipe
 from regard.training.run import read_recipe
 from regard.training.start import tuned
 from regard.training.subject import Corpus
 from regard.training.subjects import SUBJECTS
+
+SLACK = 2.0
+"""How much longer than estimated a first run without a clock may take, before it takes from the time of the second."""
 
 
 def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: torch.device) -> Plan:
@@ -35,7 +39,16 @@ def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: tor
         CheckpointError: there is no model to start from.
         DataError: the data is bad.
     """
-    base = changed(tuned(changed(base, changes)), changes)
+    base = changed(base, changes)
+    if base.adapt is not None:
+        first_run(base)  # before anything is opened
+    base = changed(tuned(base), changes)
+    if base.adapt is not None:
+        first = first_run(base)
+        texts = SUBJECTS[first.task].read(first)
+        plan = plan_recipe(first, texts, minutes=SHARE * minutes, device=device, speeds=speeds(device))
+        base = changed(filled_in(base, plan.recipe), changes)
+        minutes -= min(SHARE * minutes, SLACK * plan.minutes)  # of few texts it soon has enough
     corpus = SUBJECTS[base.task].read(base)
     plan = plan_recipe(base, corpus, minutes=minutes, device=device, speeds=speeds(device))
     return _cost(changed(plan.recipe, changes), corpus, device)
@@ -47,27 +60,51 @@ def cost(recipe: Recipe, device: torch.device) -> Plan:
 
 
 def resumed(out: Path, changes: Sequence[str]) -> Recipe:
-    """The recipe of the run in `out`, with changes; raises ConfigError where there is none."""
+    """The recipe of the run in `out`, with changes; raises ConfigError where there is none, or a change comes late."""
     path = out / "recipe.toml"
     if not path.exists():
         mend = "leave out --resume"
         raise ConfigError("there is no run to go on with", where=out, expected="a recipe.toml", got="none", mend=mend)
-    return changed(read_recipe(path), changes)
+    recipe = read_recipe(path)
+    if (new := changed(recipe, changes)).adapt != recipe.adapt:
+        raise ConfigError("a run that has begun is not adapted to anything else", where=out,
+                          expected="what its recipe.toml says of [adapt], or says not",
+                          mend="leave --adapt out, or choose another --out")  # fmt: skip
+    return new
 
 
 def changed(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     """The recipe with assignments like `optim.lr=1e-3` put in; ConfigError names a field that cannot be.
 
-    One of `loop.steps` puts a number of updates in the clock's place, and in that of an earlier stop.
+    One of `loop.steps`, or `adapt.loop.steps`, puts a number of updates in the clock's place, and in that of an earlier
+    stop.
     """
     new = build(Recipe, override(to_tree(recipe), changes), where="the recipe")
     names = {change.partition("=")[0].strip() for change in changes}
-    if "loop.steps" in names and "loop.minutes" not in names:
-        return replace(new, loop=replace(new.loop, minutes=None, stop=new.loop.stop if "loop.stop" in names else None))
-    return new
+    if new.adapt is not None:
+        new = replace(new, adapt=replace(new.adapt, loop=_unclocked(new.adapt.loop, names, "adapt.")))
+    return replace(new, loop=_unclocked(new.loop, names))
+
+
+def _unclocked(loop: LoopRecipe, names: set[str], before: str = "") -> LoopRecipe:
+    if f"{before}loop.steps" not in names or f"{before}loop.minutes" in names:
+        return loop
+    return replace(loop, minutes=None, stop=loop.stop if f"{before}loop.stop" in names else None)
 
 
 def _cost(recipe: Recipe, corpus: Corpus, device: torch.device) -> Plan:
+    if recipe.adapt is None:
+        return _cost_alone(recipe, corpus, device)
+    first = first_run(recipe)
+    one, two = _cost_alone(first, SUBJECTS[first.task].read(first), device), _cost_alone(recipe, corpus, device)
+    return replace(
+        two, recipe=filled_in(two.recipe, one.recipe), memory_bytes=max(one.memory_bytes, two.memory_bytes),
+        minutes=one.minutes + two.minutes,
+        sentences=(f"first it is adapted to {' '.join(first.data.train)}: {one.sentences[-1]}", *two.sentences),
+    )  # fmt: skip
+
+
+def _cost_alone(recipe: Recipe, corpus: Corpus, device: torch.device) -> Plan:
     table = speeds(device)
     by_steps = estimate(recipe, corpus, table, tokens=None, minutes=None)
     minutes = recipe.loop.minutes

@@ -1,6 +1,7 @@
 """A run from its recipe to a finished model folder: what is read, trained, saved, and in which order.
 
     DIR/  recipe.toml  run.jsonl  curves.svg  checkpoints/step-000500/ (a model folder + state/)  latest  best
+          snapshots/step-000100/ (a model folder, weights in float16)
 
 What is unusual: each checkpoint is a complete model folder, committed whole or not at all, so a run killed at any
 moment is a model of some step and can go on from it, bit-equal (law 23). `final` is the best of them, with its card.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,10 +26,12 @@ from regard.hub.atomic import commit_folder, point, read_pointer, remove_folder,
 from regard.hub.card import model_card
 from regard.hub.folder import read_config, write_model
 from regard.hub.lock import lock_folder
+from regard.hub.snapshots import halved
 from regard.hub.weights import load_strict, read_model_weights, state_tensors
 from regard.model.lora import merged
 from regard.runtime import keep_freed_memory, open_attention_until
 from regard.tasks.base import cost
+from regard.training.adaptation import Adapted, adapt_first
 from regard.training.circumstances import circumstances
 from regard.training.ema import Ema
 from regard.training.log import Guard, RunLog, draw_curves, has_line
@@ -36,6 +40,7 @@ from regard.training.optim import make_optimizers
 from regard.training.outcome import Result, outcome, refuse_mixing
 from regard.training.plan import TRAINING_SHARE
 from regard.training.recipe import Recipe
+from regard.training.snapshots import Snapshots
 from regard.training.start import choose_learners, make_model, open_origin, read_origin
 from regard.training.state import Progress, read_state, write_state
 from regard.training.step import TrainStep
@@ -45,6 +50,9 @@ from regard.training.subjects import SUBJECTS, going_on
 
 class Reporter(Protocol):
     """Whoever tells the user."""
+
+    def begin(self, unit: str) -> None:
+        """A run begins, whose losses are counted in that: tokens, examples, windows."""
 
     def say(self, sentence: str) -> None:
         """Something worth a line."""
@@ -61,13 +69,12 @@ class Run:
 
     def __init__(
         self, recipe: Recipe, out: Path, *, resume: bool, began: float, device: torch.device, reporter: Reporter,
-        corpus: Corpus | None = None,
+        corpus: Corpus | None = None, adapted: Adapted | None = None,
     ) -> None:  # fmt: skip
         self.recipe, self.out, self.began, self.reporter = recipe, out, began, reporter
         self.log, self.guard, self.look_seconds = RunLog(out), Guard(), 0.0
-        refuse_mixing(out, resume=resume)
         latest = self._latest() if resume else None
-        folder, self.origin = self._origin(latest)
+        folder, self.origin = self._origin(latest, adapted)
         self.start = read_origin(folder) if folder else None
         self.subject = going_on(recipe.task, self.start) if self.start else SUBJECTS[recipe.task]
         self.corpus = self.subject.read(recipe) if corpus is None else corpus
@@ -86,6 +93,9 @@ class Run:
         optimizers = make_optimizers(self.model, recipe.optim)
         progress = Progress(total=None if recipe.loop.minutes else recipe.loop.steps)
         self.ema = Ema(self.model, recipe.loop.ema) if recipe.loop.ema else None
+        self.snapshots = Snapshots(out, self.model.config.n_parameters)
+        if not resume:
+            self.snapshots.begin()
         if latest is not None:
             progress = read_state(latest / "state", optimizers, self.model)
             self._continue_total(progress)
@@ -97,8 +107,11 @@ class Run:
 
     def finish(self) -> Result:
         """Train to the end, keep the best, score it, and write the model's card."""
+        self.reporter.begin(self.subject.unit)
         self._write_recipe(self.recipe)
         self._log_start()
+        if self.snapshots.left_out:
+            self.reporter.say(self.snapshots.left_out)
         step, tokens, started = self.loop.progress.step, self.loop.progress.tokens, time.monotonic()
         reason = "the run had already ended"
         try:
@@ -116,14 +129,17 @@ class Run:
 
     # ------------------------------------------------------------------ before
 
-    def _origin(self, latest: Path | None) -> tuple[Path | None, dict[str, str] | None]:
+    def _origin(self, latest: Path | None, adapted: Adapted | None) -> tuple[Path | None, dict[str, Any] | None]:
         """The folder that weights and tokenizer come from, and the facts of the model that the whole run started from.
 
         A run that goes on has its own; the model it started from may be gone by now.
         """
         if latest is not None:
             return latest, read_config(latest)["training"].get("init")
-        return open_origin(self.recipe.init_from, self.recipe.task) if self.recipe.init_from else (None, None)
+        if not self.recipe.init_from:
+            return None, None
+        folder, said = open_origin(self.recipe.init_from, self.recipe.task)
+        return (folder, said) if adapted is None else (adapted.folder, {**said, "adapted": adapted.facts})
 
     def _latest(self) -> Path:
         name = read_pointer(self.out / "latest")
@@ -153,6 +169,7 @@ class Run:
                 self.log.write("step", step=event.step, seconds=round(seconds, 3), tokens=progress.tokens,
                                train_loss=event.loss, lr=event.lr, grad_norm=event.grad_norm,
                                tokens_per_second=progress.tokens / seconds)  # fmt: skip
+            self.snapshots.keep(event.step, self._write_snapshot)
             self._warn(self.guard.step(event.loss))
             if self.planned:
                 share = TRAINING_SHARE * 60 * (self.recipe.loop.minutes or 0)
@@ -186,6 +203,12 @@ class Run:
         if event.better:
             point(self.out / "best", name)
         self._prune()
+
+    def _write_snapshot(self, folder: Path) -> None:
+        with self.ema.exchanged() if self.ema else nullcontext():  # what a checkpoint of this step would hold
+            small = halved(merged(self.model))
+        said = self.start.target_tokenizer if self.start else None
+        write_model(folder, small, self.tokenizer, self._about({}, {}), target_tokenizer=said)
 
     def _prune(self) -> None:
         """Remove old checkpoints; never the best, nor the last ones that --resume and averaging need."""
@@ -293,12 +316,20 @@ def train(
     if resume and (ended := outcome(recipe, out)):
         reporter.say(f"{ended.reason}; nothing was done (more updates: --set loop.steps=N)")
         return ended
+    began, adapted = time.monotonic() if began is None else began, None
     keep_freed_memory()
-    open_attention_until(recipe.loop.open_until)
-    with lock_folder(out):
-        run = Run(recipe, out, resume=resume, began=time.monotonic() if began is None else began, device=device,
-                  reporter=reporter, corpus=corpus)  # fmt: skip
+
+    def carry_out(recipe: Recipe, folder: Path, resume: bool, began: float, **more: Any) -> Result:
+        open_attention_until(recipe.loop.open_until)
+        run = Run(recipe, folder, resume=resume, began=began, device=device, reporter=reporter, **more)
         return run.finish()
+
+    with lock_folder(out):
+        refuse_mixing(out, resume=resume)
+        if recipe.adapt is not None and not (out / "latest").exists():
+            adapted = adapt_first(recipe, out, resume=resume, began=began, say=reporter.say, carry_out=carry_out)
+            recipe, resume, began = adapted.recipe, False, adapted.began
+        return carry_out(recipe, out, resume, began, corpus=corpus, adapted=adapted)
 
 
 def read_recipe(path: Path) -> Recipe:

@@ -20,10 +20,11 @@ from regard.config import build, to_tree
 from regard.data.shards import is_prepared
 from regard.errors import CheckpointError, ConfigError
 from regard.hub.atomic import verify_manifest
-from regard.hub.description import read_model
+from regard.hub.description import Description, read_model
 from regard.hub.folder import describe_model, open_vocabularies
+from regard.hub.packaged import model_path
 from regard.hub.weights import load_strict, state_tensors
-from regard.model import HEADS, ClsClassifierHead, Model, Pooler, TransformerConfig
+from regard.model import CLASSIFIERS, HEADS, ClsClassifierHead, Model, Pooler, TransformerConfig
 from regard.model import make_model as build_model
 from regard.model.lora import adapt
 from regard.tasks.conventions import Conventions
@@ -31,6 +32,8 @@ from regard.text import Tokenizer
 from regard.training.recipe import Recipe
 
 UNDERSTANDING = ("classification", "tagging", "question-answering")
+"""The tasks that say something of a text."""
+ENCODING = (*UNDERSTANDING, "masked-lm")
 """The tasks that begin from any encoder: where it has no such head, theirs is new."""
 POOLED = {"mean": "classifier", "cls": "cls-classifier"}
 """The head over classes for each way to make one vector of a text; a classifier that goes on keeps its own."""
@@ -66,20 +69,25 @@ def open_origin(path: str, task: str) -> tuple[Path, dict[str, str]]:
     Raises:
         CheckpointError: it is missing, damaged, or of another task.
     """
-    described = describe_model(Path(path))
+    described = describe_model(model_path(path))
     verify_manifest(described.path)
     config, own = described.config, described.about.get("task")
     encoder = config.n_encoder_layers and not config.n_decoder_layers
-    if own != task and not (task in UNDERSTANDING and encoder):
-        expected = f'"task": "{task}"' + (", or any encoder" if task in UNDERSTANDING else "")
+    if own != task and not (task in ENCODING and encoder):
+        expected = f'"task": "{task}"' + (", or any encoder" if task in ENCODING else "")
         raise CheckpointError("a model of another task cannot be trained on", where=described.path,
                               expected=expected, got=own)  # fmt: skip
+    return described.path, {"from": path, "sha256": hash_weights(described)}
+
+
+def hash_weights(described: Description) -> str:
+    """The SHA-256 of the files with a model's weights, in the order of their names."""
     digest = hashlib.sha256()
     for file in sorted({stored.path for stored in described.weights.values()}):
         with file.open("rb") as opened:
             while block := opened.read(2**20):
                 digest.update(block)
-    return described.path, {"from": path, "sha256": digest.hexdigest()}
+    return digest.hexdigest()
 
 
 def read_origin(folder: Path) -> Origin:
@@ -97,8 +105,11 @@ def tuned(recipe: Recipe) -> Recipe:
     if recipe.init_from is None:
         return recipe
     folder, _ = open_origin(recipe.init_from, recipe.task)
-    tree = to_tree(describe_model(folder).config)
+    described = describe_model(folder)
+    tree = to_tree(described.config)
     size = tree.pop("vocab_size")
+    if described.about.get("task") != recipe.task:
+        tree["head_bias"] = recipe.task == "masked-lm"
     optim = recipe.optim
     return replace(
         recipe,
@@ -119,6 +130,8 @@ def make_model(
 ) -> Model:
     """The model of the recipe, with a head of `model.HEADS` and the weights in `folder` where there is one, else new.
 
+    Whether a head over the vocabulary has a bias is no choice where the head is the folder's. A new one has BERT's.
+
     Args:
         labels: what a head over classes tells apart. It is the folder's only where that has the same ones.
 
@@ -127,16 +140,18 @@ def make_model(
     """
     described = None if folder is None else describe_model(folder)
     if head == "classifier":
-        kept = described is not None and described.head in POOLED.values()
+        kept = described is not None and described.head in CLASSIFIERS
         head = described.head if described and kept else POOLED[recipe.pooling]
     vocab_size = tokenizer.vocab_size if described is None else described.config.vocab_size
     config = build(TransformerConfig, {**recipe.model, "vocab_size": vocab_size}, where="[model]")
     torch.manual_seed(recipe.seed)
     if described is None:
         return build_model(config, head, len(labels) or 1)
-    origin = read_model(replace(described, config=config))  # whose weights become the model's: they are there once
+    theirs = replace(config, head_bias=described.config.head_bias)
+    origin = read_model(replace(described, config=theirs))  # whose weights become the model's: they are there once
     if described.head == head and described.about.get("labels", []) == list(labels):
         return origin
+    origin.transformer.config = config = replace(config, head_bias=head == "masked-lm")
     model = Model(origin.transformer, HEADS[head](config, len(labels) or 1))
     if isinstance(origin.head, Pooler) and isinstance(model.head, ClsClassifierHead):
         load_strict(model.head.pooler, state_tensors(origin.head), described.path)

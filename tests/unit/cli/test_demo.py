@@ -29,6 +29,7 @@ def test_a_demo_from_nothing_and_again(small: None, command: Command, tmp_path: 
     assert code == 0, err
     assert "update 60" in err and all(kind in said for kind in (*KINDS, "all"))
     assert f"regard translate {out} --to zh" in said and str(out / "reordering.svg") in said
+    assert str(out / "demo.html") in said and f"regard look {out}" in said
     assert said.count("wrong: ") + said.count(" right\n") == demo.SHOWN
     assert (out / "best").read_text() == "final\n" and (out / "data" / "test.tsv").exists()
 
@@ -43,6 +44,9 @@ def test_a_demo_from_nothing_and_again(small: None, command: Command, tmp_path: 
     assert report["examples"] == len(report["translations"]) == 54
     assert len(report["scores"]) == (len(KINDS) + 1) * len(TARGETS)
     errors = report["alignment_errors"]
+    page = (out / "demo.html").read_text(encoding="utf-8")
+    assert report["page"] == str(out / "demo.html") and "regard-data" in page
+    assert all(f'"to":"{to}"' in page for to in TARGETS) and '"roles":{"roles":[{"part":"encoder.self"' in page
     assert errors[report["layer"]] == min(errors) and all(0 < error < 1 for error in errors)
 
 

@@ -81,3 +81,30 @@ def test_one_update_alone_has_no_speed(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_durations() -> None:
     shown = {-1.0: "0 s", 59.4: "59 s", 59.6: "1:00", 185.0: "3:05", 3723.0: "1:02:03"}
     assert {seconds: duration(seconds) for seconds in shown} == shown
+
+
+def test_a_second_run_begins_with_nothing_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own unit and speed, though it counts from the start again; and on a terminal the bar is live again."""
+    monkeypatch.setattr(reporter, "EVERY_SECONDS", 0.0)
+    screen, said = Screen(quiet=False), list[str]()
+    monkeypatch.setattr(screen, "say", said.append)
+    with screen:
+        for unit, tokens in (("tokens", 1_000), ("examples", 10)):
+            screen.begin(unit)
+            for step in (1, 2):
+                progress = Progress(step=step, tokens=tokens * step, total=2)
+                screen.event(StepEvent(step, 3.0, 1e-3, 1.0, tokens), progress, float(step), None)
+            screen.event(DevEvent(2, {"dev_loss": 2.75}, True, 0.1), progress, 2.0, None)
+            screen.event(EndEvent("all steps are done"), progress, 2.0, 0.0)
+    first, second = (line for line in said if line.startswith("update 2  "))
+    assert "tokens/s" in first and "examples/s" in second and "-" not in second and "dev" not in second
+    terminal = Console(force_terminal=True, file=io.StringIO())
+    monkeypatch.setattr(reporter, "err_console", terminal)
+    screen = Screen(quiet=False)
+    assert screen.bar is not None
+    with screen:
+        for _ in range(2):
+            screen.begin("tokens")
+            assert screen.bar.live.is_started
+            screen.event(EndEvent("all steps are done"), Progress(step=1, total=1), 1.0, 0.0)
+            assert not screen.bar.live.is_started

@@ -85,3 +85,56 @@ def test_a_shipped_recipe_has_a_name_for_train_and_plan(command: Command, recipe
     assert code == 0 and json.loads(out)["steps"] == 40
     code, _, err = command("plan", "tny")
     assert code == 2 and "did you mean tiny?" in err
+
+
+FEW = """
+task = "classification"
+[data]
+train = ["few/train.jsonl"]
+[tokenizer]
+vocab_size = 400
+[model]
+d_model = 16
+n_heads = 2
+d_ff = 24
+n_encoder_layers = 1
+[batch]
+tokens = 600
+[loop]
+steps = 3
+evaluate_every = 3
+"""
+
+
+def test_a_classifier_is_recorded_beside_its_baselines(
+    command: Command,
+    recipes: Path,
+    data_dir: Callable[[str], Path],
+    workplace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Data that is made first, a test set of another form, and what a bag of words makes of the same labels."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    lines = (data_dir("sst2") / "test.tsv").read_text(encoding="utf-8").splitlines()[:60]
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "labelled.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    held = [f"{i}\t{label}\t{text}" for i, (text, _, label) in enumerate(line.partition("\t") for line in lines[:40])]
+    (tmp_path / "data" / "held.tsv").write_text("\n".join(["n\tlabel\ttext", *held, ""]), encoding="utf-8")
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
+    (recipes / "few.toml").write_text(FEW)
+    metrics = '["accuracy", "bag_of_words_accuracy", "majority_accuracy"]'
+    (recipes / "ledger.toml").write_text(
+        '[few]\ntitle = "Few labels"\nmade = { kind = "few-labels", table = "labelled.tsv", count = 30 }\n'
+        f'tests.held = {{ data = ["held.tsv"], metrics = {metrics} }}\n'
+    )
+    out = str(tmp_path / "run")
+    code, printed, err = command("reproduce", "few", "--out", out, "--record", "--json", "--quiet")
+    assert code == 0, err
+    scores = {row["metric"]: row["score"] for row in json.loads(printed)["scores"]}
+    record = ledger.find_record("few")
+    assert record is not None and [*record.figures["held"]] == [*scores] == json.loads(metrics)
+    assert {*record.data} == {"few/train.jsonl", "held.tsv"}
+    said = json.loads(command("evaluate", out, str(tmp_path / "data" / "held.tsv"), "--json", "--baseline",
+                              str(tmp_path / "cache" / "regard" / "data" / "few" / "train.jsonl"))[1])  # fmt: skip
+    assert {name: said["metrics"][name]["score"] for name in scores} == pytest.approx(scores)

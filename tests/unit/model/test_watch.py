@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.model import Model, Rope, see, watch, watched
+from regard.model import Alibi, Model, Relative, Rope, see, watch, watched
 
 IDS, SOURCE = torch.arange(6)[None] % 19, torch.arange(4)[None] + 5
 
@@ -67,6 +67,47 @@ def test_cached_and_batched_decoding_is_seen_step_by_step(model: Model) -> None:
     whole = seen["decoder.layers.0.self_attn.weights"]
     for t, weights in enumerate(steps):
         torch.testing.assert_close(weights[:, :, 0], whole[:, :, t, : t + 1], atol=1e-5, rtol=0)
+
+
+def test_cached_keys_and_values_are_seen_as_attention_sees_them(model: Model) -> None:
+    """Turned by their positions, those of the cache among them; cross-attention's at every step."""
+    places = [f"decoder.layers.1.{part}.{leaf}" for part in ("self_attn", "cross_attn") for leaf in "kv"]
+    with torch.no_grad(), watch(model, *places) as whole:
+        run(model)
+    state = model.transformer.start(model.transformer.encode(SOURCE), capacity=6)
+    with torch.no_grad(), watch(model, *places) as seen:
+        for token in IDS.split([4, 1, 1], 1):
+            model.transformer.decode(token, state)
+    for place in places:
+        assert len(seen.all(place)) == 3
+        torch.testing.assert_close(seen[place], whole[place], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("scheme", "place"), [(Alibi(), "self_attn.bias"), (Relative(), "self_attn.bias")])
+def test_a_bias_is_offered_and_an_edit_of_it_goes_on(scheme: Alibi | Relative, place: str, build) -> None:
+    model = build(n_decoder_layers=1, positions=scheme)
+
+    @torch.no_grad()
+    def said() -> Tensor:
+        return model.transformer.decode(IDS, model.transformer.start())
+
+    plain = said()
+    with watch(model, f"decoder.layers.0.{place}") as seen:
+        assert torch.allclose(said(), plain, atol=1e-5)
+    assert seen[f"decoder.layers.0.{place}"].shape == (1, 2, 6, 6)
+    with watch(model, f"decoder.layers.0.{place}", edit=lambda _, bias: torch.zeros_like(bias)):
+        assert not torch.allclose(said(), plain, atol=1e-2)
+
+
+def test_angles_are_offered_and_without_them_nothing_is_turned(model: Model) -> None:
+    key = "decoder.layers.0.self_attn.k"
+    with watch(model, "decoder.positions.angles", edit=lambda _, x: x * 0) as seen, watch(model, key) as without:
+        run(model)
+    assert seen["decoder.positions.angles"].shape == (1, 6, 4)
+    with torch.no_grad(), watch(model, "decoder.layers.0.resid_in") as stream:
+        run(model)
+        k, _ = model.transformer.decoder.layers[0].self_attn.keys_values(stream["decoder.layers.0.resid_in"])
+    torch.testing.assert_close(without[key], k)
 
 
 def test_an_edit_goes_on_through_the_model(model: Model) -> None:

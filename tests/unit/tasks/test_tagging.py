@@ -199,3 +199,10 @@ def test_from_a_file_to_spans(
     row = json.loads(run("tag", "model", "a.txt", "--json").split("\n")[0])
     assert [span["text"] for span in row["spans"]] == [span.text for span in found]
     assert re.search("span_f1 +0", run("evaluate", "model", str(sentences)))
+    assert "every one of the 200 sentences is the same" in run("compare", "model", "model", str(sentences))
+    run("train", "tagging", str(sentences), "--out", "worse", "--json", *flags, "--set", "loop.steps=1")
+    compared = json.loads(run("compare", "worse", "model", str(sentences), "--json"))
+    metric = compared["metrics"]["span_f1"]
+    scored = json.loads(run("evaluate", "worse", str(sentences), "--json"))["metrics"]["span_f1"]
+    assert metric["one"] == pytest.approx(100 * scored["score"]) and metric["two"] == pytest.approx(100 * f1["score"])
+    assert metric["difference"] > 0 and metric["p"] < 0.05 and "second model is better" in compared["sentences"][0]

@@ -44,6 +44,9 @@ class Listener:
     def __init__(self, dies_at: int | None = None) -> None:
         self.said, self.losses, self.dies_at = list[str](), list[float](), dies_at
 
+    def begin(self, unit: str) -> None:
+        pass
+
     def say(self, sentence: str) -> None:
         self.said.append(sentence)
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from regard.data import Finding
-from regard.hub.weights import read_weights
+from regard.hub.snapshots import find_snapshots
+from regard.hub.weights import read_model_weights, read_weights
 from regard.training import DevEvent, Event, Progress, Recipe, StepEvent, train
 from regard.training.recipe import BatchRecipe, DataRecipe, LoopRecipe, ScheduleRecipe, TokenizerRecipe
 
@@ -27,6 +28,9 @@ class Listener:
     def __init__(self, dies_at: int | None = None) -> None:
         self.losses: list[tuple[int, float]] = []
         self.dies_at = dies_at
+
+    def begin(self, unit: str) -> None:
+        pass
 
     def say(self, sentence: str) -> None:
         pass
@@ -95,6 +99,11 @@ def check_resume(recipe: Recipe, tmp_path: Path) -> None:
     for name in ("model.safetensors", "state/optimizer.safetensors", *averaged):
         one, two = (read_weights(tmp_path / run / "checkpoints" / "step-000008" / name) for run in ("whole", "cut"))
         assert one.keys() == two.keys() and all(torch.equal(one[key], two[key]) for key in one)
+    snapshots = [find_snapshots(tmp_path / run) for run in ("whole", "cut")]
+    assert [step for step, _ in snapshots[0]] == [step for step, _ in snapshots[1]] == [1, 2, 3, 4, 6]
+    for (_, one), (_, two) in zip(*snapshots, strict=True):
+        kept, again = read_model_weights(one), read_model_weights(two)
+        assert all(torch.equal(kept[key], again[key]) for key in kept)
 
 
 def test_the_test_could_fail(recipe: Recipe, tmp_path: Path, one_thread: None) -> None:

@@ -46,6 +46,9 @@ class Listener:
     def __init__(self) -> None:
         self.said: list[str] = []
 
+    def begin(self, unit: str) -> None:
+        pass
+
     def say(self, sentence: str) -> None:
         self.said.append(sentence)
 

@@ -2,7 +2,9 @@
 
 What is unusual: one config.json serves the bare encoder, the one with a pooler and the one that guesses hidden words,
 so the names of the tensors say which head there is. A file of the first training has both heads; the pooler is left.
-What it does not know: heads that answer a question (classes, spans). They are refused by the architecture's name.
+A classifier of texts and one of tokens have the same names, and old files of the latter a pooler as well, so there the
+architecture's name decides, where there is one.
+What it does not know: what classes are called (`hub.labels`).
 """
 
 from __future__ import annotations
@@ -15,33 +17,51 @@ from regard.errors import ConfigError
 from regard.hub.families.common import ACTIVATIONS, activation_name, refuse_others
 from regard.hub.fields import Fields
 from regard.hub.keymap import Family, Opened, Row
+from regard.hub.labels import PURPOSES
 from regard.model import Learned, TransformerConfig
 
 _OURS = "encoder.layers.{i}"
 TASKS = ("classifier.", "pre_classifier.", "qa_outputs.")
-"""What the tensors of heads that we do not read begin with, in every family of encoders."""
+"""What the tensors of heads for a task begin with, in every family of encoders."""
 _HEADS = {"cls.predictions.": "masked-lm", "bert.pooler.": "pooler"}
-_ARCHITECTURES = {"masked-lm": "BertForMaskedLM", "pooler": "BertModel", "none": "BertModel"}
+TAGGER_ROWS, SPAN_ROWS = (Row("classifier", "head.out"),), (Row("qa_outputs", "head.out"),)
+"""The tables of the heads that are named alike in every family."""
+_ARCHITECTURES = {
+    "masked-lm": "BertForMaskedLM", "pooler": "BertModel", "none": "BertModel",
+    "cls-classifier": "BertForSequenceClassification", "tagger": "BertForTokenClassification",
+    "span": "BertForQuestionAnswering",
+}  # fmt: skip
 
 
-def find_head(fields: Fields, names: Collection[str], heads: Mapping[str, str]) -> str:
-    """The first head of which there are tensors.
+def find_head(fields: Fields, names: Collection[str], heads: Mapping[str, str], *, classifier: str, by: str) -> str:
+    """The head of a task of which there are tensors, else the first other of which there are.
 
     Args:
-        heads: what its tensors' names begin with -> its name in `model.HEADS`.
+        heads: what the tensors' names of a head of no task begin with -> its name in `model.HEADS`.
+        classifier: the head over classes of a text, by its name there.
+        by: what the name of a tensor begins with that a classifier of texts has, and one of tokens has not.
 
     Raises:
-        ConfigError: the head is one of TASKS.
+        ConfigError: the head is of a task that regard does not have.
     """
-    if any(name.startswith(TASKS) for name in names):
+
+    def there(*begins: str) -> bool:
+        return any(name.startswith(begins) for name in names)
+
+    if not there(*TASKS):
+        return next((head for begin, head in heads.items() if there(begin)), "none")
+    of_task = {"classification": classifier, "tagging": "tagger", "question-answering": "span"}
+    told = fields.values.get("architectures")
+    purpose = str(told[0]).partition("For")[2] if isinstance(told, list) and told else ""
+    if purpose in PURPOSES:
+        return of_task[PURPOSES[purpose]]
+    if purpose and purpose not in ("PreTraining", "MaskedLM"):
         raise ConfigError(
-            "the head of this model answers a task, and regard does not read such heads yet",
-            where="config.json: architectures",
-            expected="the encoder alone, or with a head that guesses hidden words",
-            got=fields.values.get("architectures"),
+            "the head of this model answers a task that regard does not have",
+            where="config.json: architectures", expected=" or ".join(f"...For{name}" for name in PURPOSES), got=told,
             mend="with transformers: AutoModel.from_pretrained(DIR).save_pretrained(OUT) keeps the encoder alone",
-        )
-    return next((head for begin, head in heads.items() if any(name.startswith(begin) for name in names)), "none")
+        )  # fmt: skip
+    return "span" if there("qa_outputs.") else classifier if there(by) else "tagger"
 
 
 def encoder_rows(base: str) -> tuple[Row, ...]:
@@ -79,6 +99,9 @@ def rows(config: TransformerConfig, head: str) -> tuple[Row, ...]:
         ),
         "pooler": (Row("bert.pooler.dense", "head.dense"),),
         "none": (),
+        "cls-classifier": (Row("bert.pooler.dense", "head.pooler.dense"), Row("classifier", "head.out")),
+        "tagger": TAGGER_ROWS,
+        "span": SPAN_ROWS,
     }
     return encoder_rows("bert.") + of_head[head]
 
@@ -137,7 +160,7 @@ def write_encoder(config: TransformerConfig, *, offset: int) -> dict[str, Any]:
 
 def read(fields: Fields, names: Collection[str]) -> Opened:
     """Their configuration to ours."""
-    head = find_head(fields, names, _HEADS)
+    head = find_head(fields, names, _HEADS, classifier="cls-classifier", by="bert.pooler.")
     return Opened(read_encoder(fields, head, offset=0), head)
 
 

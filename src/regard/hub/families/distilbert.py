@@ -1,6 +1,7 @@
 """DistilBERT (Sanh et al. 2019): BERT's encoder at half its depth, without segments and without a pooler.
 
-What is unusual: names of its own for everything, and an epsilon that config.json does not tell.
+What is unusual: names of its own for everything, an epsilon that config.json does not tell, and a classifier of texts
+with relu where BERT's has tanh.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from regard.hub.families.bert import TASKS, find_head, refuse_other_encoders
+from regard.hub.families.bert import SPAN_ROWS, TAGGER_ROWS, TASKS, find_head, refuse_other_encoders
 from regard.hub.families.common import ACTIVATIONS, activation_name
 from regard.hub.fields import Fields
 from regard.hub.keymap import Family, Opened, Row
@@ -17,9 +18,13 @@ from regard.model import Learned, TransformerConfig
 
 _EPSILON = 1e-12
 _HEADS = {"vocab_transform.": "masked-lm"}
-_ARCHITECTURES = {"masked-lm": "DistilBertForMaskedLM", "none": "DistilBertModel"}
+_ARCHITECTURES = {
+    "masked-lm": "DistilBertForMaskedLM", "none": "DistilBertModel",
+    "relu-classifier": "DistilBertForSequenceClassification", "tagger": "DistilBertForTokenClassification",
+    "span": "DistilBertForQuestionAnswering",
+}  # fmt: skip
 _THEIRS, _OURS = "distilbert.transformer.layer.{i}", "encoder.layers.{i}"
-ROWS = (
+_ENCODER = (
     Row("distilbert.embeddings.word_embeddings", "tokens"),
     Row("distilbert.embeddings.position_embeddings.weight", "encoder.positions.weight"),
     Row("distilbert.embeddings.LayerNorm", "encoder.embed_norm"),
@@ -31,16 +36,24 @@ ROWS = (
     Row(f"{_THEIRS}.ffn.lin1", f"{_OURS}.ffn.up"),
     Row(f"{_THEIRS}.ffn.lin2", f"{_OURS}.ffn.down"),
     Row(f"{_THEIRS}.output_layer_norm", f"{_OURS}.ffn_norm"),
-    Row("vocab_transform", "head.dense"),
-    Row("vocab_layer_norm", "head.norm"),
-    Row("vocab_projector.weight", "head.weight"),
-    Row("vocab_projector.bias", "head.bias"),
 )
+_OF_HEAD: dict[str, tuple[Row, ...]] = {
+    "masked-lm": (
+        Row("vocab_transform", "head.dense"),
+        Row("vocab_layer_norm", "head.norm"),
+        Row("vocab_projector.weight", "head.weight"),
+        Row("vocab_projector.bias", "head.bias"),
+    ),
+    "none": (),
+    "relu-classifier": (Row("pre_classifier", "head.pooler.dense"), Row("classifier", "head.out")),
+    "tagger": TAGGER_ROWS,
+    "span": SPAN_ROWS,
+}
 
 
 def read(fields: Fields, names: Collection[str]) -> Opened:
     """Their configuration to ours."""
-    head = find_head(fields, names, _HEADS)
+    head = find_head(fields, names, _HEADS, classifier="relu-classifier", by="pre_classifier.")
     config = TransformerConfig(
         vocab_size=fields.need(int, "vocab_size"),
         d_model=fields.need(int, "dim", "hidden_size"),
@@ -81,7 +94,7 @@ DISTILBERT = Family(
     model_types=("distilbert",),
     read=read,
     write=write,
-    rows=lambda config, head: ROWS,
+    rows=lambda config, head: _ENCODER + _OF_HEAD[head],
     base="distilbert.",
     heads=(r"vocab_(transform|layer_norm|projector)\.", *map(re.escape, TASKS)),
     buffers=(r"distilbert\.embeddings\.position_ids",),

@@ -2,7 +2,8 @@
 
 What is unusual: the first token of a text stands at pad + 1, so that many rows of the position table come before it.
 They are kept, and nobody looks them up. In transformers a pad token inside a text is not counted; here it is, as every
-token (a text has none). The masked-LM head has gelu, whatever the encoder has.
+token (a text has none). The masked-LM head has gelu, whatever the encoder has. A classifier of texts has BERT's pooler
+under names of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 
 from regard.errors import ConfigError
 from regard.hub.families.bert import (
+    SPAN_ROWS,
+    TAGGER_ROWS,
     TASKS,
     encoder_rows,
     find_head,
@@ -25,7 +28,11 @@ from regard.hub.keymap import Family, Opened, Row
 from regard.model import Learned, TransformerConfig
 
 _HEADS = {"lm_head.": "masked-lm", "roberta.pooler.": "pooler"}
-_ARCHITECTURES = {"masked-lm": "RobertaForMaskedLM", "pooler": "RobertaModel", "none": "RobertaModel"}
+_ARCHITECTURES = {
+    "masked-lm": "RobertaForMaskedLM", "pooler": "RobertaModel", "none": "RobertaModel",
+    "cls-classifier": "RobertaForSequenceClassification", "tagger": "RobertaForTokenClassification",
+    "span": "RobertaForQuestionAnswering",
+}  # fmt: skip
 
 
 def rows(config: TransformerConfig, head: str) -> tuple[Row, ...]:
@@ -39,13 +46,16 @@ def rows(config: TransformerConfig, head: str) -> tuple[Row, ...]:
         ),
         "pooler": (Row("roberta.pooler.dense", "head.dense"),),
         "none": (),
+        "cls-classifier": (Row("classifier.dense", "head.pooler.dense"), Row("classifier.out_proj", "head.out")),
+        "tagger": TAGGER_ROWS,
+        "span": SPAN_ROWS,
     }
     return encoder_rows("roberta.") + of_head[head]
 
 
 def read(fields: Fields, names: Collection[str]) -> Opened:
     """Their configuration to ours."""
-    head = find_head(fields, names, _HEADS)
+    head = find_head(fields, names, _HEADS, classifier="cls-classifier", by="classifier.dense.")
     pad = fields.get(int, "pad_token_id")
     config = read_encoder(fields, head, offset=2 if pad is None else pad + 1)
     _refuse_other_head(config, head, where="config.json: hidden_act")
