@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import regard
@@ -19,9 +18,8 @@ from regard.inspect.scripts import Request
 HERE = Path(__file__).parent
 SENTENCES = 50
 DATE = "October 6, 2031"
-PORT = 8471
-STARTS = 6
-"""Seconds that the server, and then a page, is given."""
+WAIT_MS = 5_000
+"""A page is given so long to draw everything."""
 PICTURES = {
     "attention": ("light", "en", "#screen=attention&part=decoder.cross&layer=1&head=2&row=2"),
     "sum": ("light", "en", "#screen=sum&part=decoder.cross&layer=1&head=2&row=2"),
@@ -73,17 +71,21 @@ def take_pictures(run: str) -> None:
     from playwright.sync_api import sync_playwright
 
     found = subprocess.run([HERE.parent / "scripts" / "browser"], capture_output=True, text=True, check=True)
-    command = [sys.executable, "-m", "regard", "look", run, DATE, "--to", "de", "--port", str(PORT), "--no-open"]
-    with subprocess.Popen(command) as server, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found.stdout.strip(), args=["--no-sandbox"])
-        time.sleep(STARTS)
-        for name, (scheme, language, place) in PICTURES.items():
-            size = {"width": 1280, "height": 900}
-            shown = browser.new_page(viewport=size, color_scheme=scheme, locale=language)
-            shown.goto(f"http://127.0.0.1:{PORT}/{place}")
-            shown.wait_for_timeout(1_000 * STARTS)
-            shown.screenshot(path=HERE / f"look-{name}.png")
-        browser.close()
+    command = [sys.executable, "-m", "regard", "look", run, DATE, "--to", "de", "--port", "0", "--no-open", "--quiet"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        url = server.stdout.readline().strip()
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=found.stdout.strip(), args=["--no-sandbox"])
+            for name, (scheme, language, place) in PICTURES.items():
+                size = {"width": 1280, "height": 900}
+                shown = browser.new_page(viewport=size, color_scheme=scheme, locale=language)
+                shown.goto(url + place)
+                shown.wait_for_timeout(WAIT_MS)
+                shown.screenshot(path=HERE / f"look-{name}.png")
+            browser.close()
+    finally:
         server.terminate()
 
 

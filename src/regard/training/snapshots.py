@@ -15,7 +15,7 @@ from regard.hub.snapshots import SNAPSHOTS, find_snapshots
 
 MOST = 24
 """Kept; of a run longer than some 40,000 updates the earliest go."""
-MOST_BYTES = 2 * 10**9
+MOST_BYTES = 5 * 10**8
 """Of disk for all of them; of a larger model none is taken."""
 DUE = frozenset(round(10 ** (k / 5)) for k in range(61))
 """Updates, counted from 1, after which one is taken: 1, 2, 3, 4, 6, 10, 16, 25, 40, 63, 100, 158 .. 10^12."""
