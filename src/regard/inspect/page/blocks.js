@@ -4,7 +4,8 @@
  * What is unusual: the wiring (post, pre, parallel) is read off the model's axes, as `model/layers.py` has it in one place.
  * What it does not know: attention's own steps (`steps.js`), elements of the page.
  */
-import { addRows, minusRow, layerNorm, rmsNorm, activate, sinusoid, softmaxRow, largest, lengthOf, checkOf } from "./maths.js";
+import { addRows, minusRow, layerNorm, rmsNorm, activate } from "./maths.js";
+import { sinusoid, softmaxRow, largest, lengthOf, checkOf } from "./maths.js";
 import { latexNumber, numberText } from "./formulas.js";
 
 /** The norm of this model, with the gain and shift called `name`. */
@@ -38,13 +39,21 @@ function embeddingStep(facts) {
   const checks = [];
   if (scheme === "sinusoidal" && added) {
     const { theta = 10000, layout = "interleaved" } = facts.model.config.positions;
-    checks.push(checkOf("sum.check.placed", addRows(facts.embed, sinusoid(facts.row, facts.embed.length, theta, layout)), facts.placed));
+    checks.push(
+      checkOf(
+        "sum.check.placed",
+        addRows(facts.embed, sinusoid(facts.row, facts.embed.length, theta, layout)),
+        facts.placed,
+      ),
+    );
   }
   if (facts.embed_gain) checks.push(checkOf("sum.check.norm", normOf(facts, "embed", facts.placed), facts.before));
   const sum = `x_{${i}}=e_{${i}}+p_{${i}}:\\quad ${firstSum([facts.embed, p], facts.placed)}`;
   return {
     id: "embed",
-    functions: added ? ["embedding", "add_positions", ...(scheme === "sinusoidal" ? [sinusoidName(facts)] : [])] : ["embedding"],
+    functions: added
+      ? ["embedding", "add_positions", ...(scheme === "sinusoidal" ? [sinusoidName(facts)] : [])]
+      : ["embedding"],
     plugged: added ? [sum] : [`x_{${i}}=e_{${i}}\\in\\mathbb R^{${facts.embed.length}}`],
     pictures: [
       {
@@ -56,7 +65,9 @@ function embeddingStep(facts) {
     words: [
       ["sum.embed.words", { token: facts.reads, id: facts.reads.id, n: facts.embed.length }],
       [facts.unplaced ? "sum.embed.unplaced" : `sum.embed.${scheme}`, { t: facts.row }],
-      ...(facts.model.embed_scale === 1 ? [] : [["sum.embed.scale", { scale: numberText(facts.model.embed_scale, 4) }]]),
+      ...(facts.model.embed_scale === 1
+        ? []
+        : [["sum.embed.scale", { scale: numberText(facts.model.embed_scale, 4) }]]),
       ...(facts.embed_gain ? [["sum.embed.norm", {}]] : []),
     ],
     checks,
@@ -73,7 +84,12 @@ function inputStep(facts) {
     functions: [],
     plugged: [`x_{${facts.row + 1}}\\in\\mathbb R^{${facts.before.length}}`],
     pictures: [{ kind: "vectors", rows: [streamRow("x", facts, facts.before)] }],
-    words: [[isCross(facts) ? "sum.input.cross" : "sum.input.words", { token: facts.reads, below: facts.layer, layer: facts.layer + 1 }]],
+    words: [
+      [
+        isCross(facts) ? "sum.input.cross" : "sum.input.words",
+        { token: facts.reads, below: facts.layer, layer: facts.layer + 1 },
+      ],
+    ],
     checks: [],
   };
 }
@@ -113,11 +129,17 @@ function residualStep(facts) {
   const sum = off ? Array.from(facts.out) : addRows(facts.before, facts.out);
   const mine = post ? normOf(facts, "own", sum) : sum;
   const share = lengthOf(facts.out) / lengthOf(facts.before);
-  const words = [[off ? "sum.residual.off" : post ? "sum.residual.post" : "sum.residual.pre", { share: numberText(share, 2) }]];
-  if (facts.part.name === "decoder.self" && facts.model.parts.some((part) => part.name === "decoder.cross")) words.push(["sum.residual.next", {}]);
+  const words = [
+    [off ? "sum.residual.off" : post ? "sum.residual.post" : "sum.residual.pre", { share: numberText(share, 2) }],
+  ];
+  if (facts.part.name === "decoder.self" && facts.model.parts.some((part) => part.name === "decoder.cross"))
+    words.push(["sum.residual.next", {}]);
   return {
     id: "residual",
-    functions: [post ? "post_norm" : "pre_norm", ...(post ? [facts.model.norm === "layer" ? "layer_norm" : "rms_norm"] : [])],
+    functions: [
+      post ? "post_norm" : "pre_norm",
+      ...(post ? [facts.model.norm === "layer" ? "layer_norm" : "rms_norm"] : []),
+    ],
     plugged: [`x_{${facts.row + 1}}:\\quad ${firstSum(added, sum)}`],
     pictures: [
       {
@@ -140,17 +162,37 @@ function ffnStep(facts) {
   const { gated, activation } = facts.model;
   const [width, inner] = [facts.before.length, facts.ffn_act.length];
   const active = facts.ffn_act.reduce((count, x) => count + (Math.abs(x) > 1e-6 ? 1 : 0), 0);
-  const checks = gated ? [] : [checkOf("sum.check.act", Array.from(facts.ffn_pre, (x) => activate(activation, x)), facts.ffn_act)];
-  if (!isPost(facts)) checks.unshift(checkOf("sum.check.norm", normOf(facts, "ffn", facts.resid_mid ?? facts.before), facts.ffn_normed));
+  const checks = gated
+    ? []
+    : [
+        checkOf(
+          "sum.check.act",
+          Array.from(facts.ffn_pre, (x) => activate(activation, x)),
+          facts.ffn_act,
+        ),
+      ];
+  if (!isPost(facts))
+    checks.unshift(checkOf("sum.check.norm", normOf(facts, "ffn", facts.resid_mid ?? facts.before), facts.ffn_normed));
   return {
     id: "ffn",
     functions: [gated ? "gated_ffn" : "ffn", activation],
     plugged: [`W_1\\in\\mathbb R^{${width}\\times ${inner}},\\quad W_2\\in\\mathbb R^{${inner}\\times ${width}}`],
-    pictures: [{ kind: "vectors", rows: [
-      { latex: gated ? "W_gx+b_g" : "W_1x+b_1", data: facts.ffn_pre },
-      { latex: gated ? "\\sigma\\odot W_1x" : "\\sigma", data: facts.ffn_act },
-    ], total: { latex: "\\mathrm{FFN}", data: facts.ffn_out } }],
-    words: [[activation === "relu" && !gated ? "sum.ffn.relu" : "sum.ffn.words", { n: facts.ffn_act.length, active, share: active / facts.ffn_act.length }]],
+    pictures: [
+      {
+        kind: "vectors",
+        rows: [
+          { latex: gated ? "W_gx+b_g" : "W_1x+b_1", data: facts.ffn_pre },
+          { latex: gated ? "\\sigma\\odot W_1x" : "\\sigma", data: facts.ffn_act },
+        ],
+        total: { latex: "\\mathrm{FFN}", data: facts.ffn_out },
+      },
+    ],
+    words: [
+      [
+        activation === "relu" && !gated ? "sum.ffn.relu" : "sum.ffn.words",
+        { n: facts.ffn_act.length, active, share: active / facts.ffn_act.length },
+      ],
+    ],
     checks,
   };
 }
@@ -185,12 +227,23 @@ function predictionStep(facts) {
   const top = largest(p, 5).map((id) => ({ id, text: texts.get(id) ?? `#${id}`, p: p[id], logit: facts.logits[id] }));
   return {
     id: "logits",
-    functions: ["softmax", isCross(facts) || facts.model.parts.length > 1 ? "log_likelihood" : "next_token_log_likelihood"],
+    functions: [
+      "softmax",
+      isCross(facts) || facts.model.parts.length > 1 ? "log_likelihood" : "next_token_log_likelihood",
+    ],
     plugged: written ? [probabilityLatex(facts.logits, p, written.id)] : [],
     pictures: [{ kind: "top", rows: top, written: written?.id ?? null }],
-    words: [[written ? "sum.logits.words" : "sum.logits.end", {
-      token: written ?? facts.reads, p: written ? p[written.id] : 0, n: p.length, first: { text: top[0].text, kind: "text" },
-    }]],
+    words: [
+      [
+        written ? "sum.logits.words" : "sum.logits.end",
+        {
+          token: written ?? facts.reads,
+          p: written ? p[written.id] : 0,
+          n: p.length,
+          first: { text: top[0].text, kind: "text" },
+        },
+      ],
+    ],
     checks,
   };
 }
@@ -204,7 +257,11 @@ function onwardStep(facts) {
   const last = facts.layer === facts.part.layers - 1;
   const checks = facts.last ? [checkOf("sum.check.norm", normOf(facts, "last", facts.resid_out), facts.last)] : [];
   const decoder = facts.model.parts.some((part) => part.name === "decoder.cross");
-  const key = !last ? "sum.next.layer" : decoder && facts.part.name === "encoder.self" ? "sum.next.memory" : "sum.next.head";
+  const key = !last
+    ? "sum.next.layer"
+    : decoder && facts.part.name === "encoder.self"
+      ? "sum.next.memory"
+      : "sum.next.head";
   return {
     id: "next",
     functions: facts.last ? [facts.model.norm === "layer" ? "layer_norm" : "rms_norm"] : [],

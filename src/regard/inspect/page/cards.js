@@ -19,18 +19,45 @@ const MOST_KEYS = 24;
 export function stepCard(step, facts, number) {
   const formulas = step.functions.map((name) => facts.model.functions[name]).filter(Boolean);
   const sections = [...new Set(formulas.map(({ section }) => section.replace(/ variants$/, "")))];
-  return el("article", { class: "step-card", tabindex: "-1", dataset: { step: step.id }, "aria-labelledby": `step-${step.id}` },
-    el("header", {},
+  return el(
+    "article",
+    { class: "step-card", tabindex: "-1", dataset: { step: step.id }, "aria-labelledby": `step-${step.id}` },
+    el(
+      "header",
+      {},
       el("span", { class: "card-number", "aria-hidden": "true" }, String(number)),
       el("h3", { id: `step-${step.id}` }, t(`sum.title.${step.id}`)),
       step.pictures.some(({ kind }) => kind === "vectors") && tableToggle(),
-      sections.length > 0 && el("span", { class: "card-section", title: t("sum.section", { n: sections.join(", ") }) }, `§ ${sections.join(", ")}`)),
-    el("div", { class: "formulas", tabindex: "0", role: "group", "aria-label": t("sum.formula") },
+      sections.length > 0 &&
+        el(
+          "span",
+          { class: "card-section", title: t("sum.section", { n: sections.join(", ") }) },
+          `§ ${sections.join(", ")}`,
+        ),
+    ),
+    el(
+      "div",
+      { class: "formulas", tabindex: "0", role: "group", "aria-label": t("sum.formula") },
       formulas.map(({ statement }) => el("div", { class: "formula" }, mathml(statement))),
-      step.plugged.map((latex) => el("div", { class: "plugged" }, mathml(latex)))),
+      step.plugged.map((latex) => el("div", { class: "plugged" }, mathml(latex))),
+    ),
     step.pictures.map((picture, i) => pictureOf(picture, facts, `${step.id}|${i}`)),
-    el("p", { class: "words" }, step.words.map(([key, values], i) => [i && store.get("lang") !== "zh" ? " " : null, phrase(key, shownValues(values))])),
-    (step.checks.length > 0 || formulas.length > 0) && el("footer", {}, step.checks.map((check) => badge(check)), functionNames(step, facts)));
+    el(
+      "p",
+      { class: "words" },
+      step.words.map(([key, values], i) => [
+        i && store.get("lang") !== "zh" ? " " : null,
+        phrase(key, shownValues(values)),
+      ]),
+    ),
+    (step.checks.length > 0 || formulas.length > 0) &&
+      el(
+        "footer",
+        {},
+        step.checks.map((check) => badge(check)),
+        functionNames(step, facts),
+      ),
+  );
 }
 
 /** Values of a sentence as elements and texts: tokens, shares, a matrix's name. */
@@ -44,7 +71,12 @@ function shownValues(values) {
 
 /** Whether the browser computed the same, in words. */
 export function badge({ name, difference, agree, mine, theirs }) {
-  const values = { what: t(name), difference: numberText(difference, 2), mine: numberText(mine, 7), theirs: numberText(theirs, 7) };
+  const values = {
+    what: t(name),
+    difference: numberText(difference, 2),
+    mine: numberText(mine, 7),
+    theirs: numberText(theirs, 7),
+  };
   const words = t(agree ? (difference === 0 ? "sum.badge.equal" : "sum.badge.same") : "sum.badge.other", values);
   const mark = el("span", { class: "badge-mark", "aria-hidden": "true" }, agree ? "✓" : "✗");
   return el("p", { class: agree ? "badge agrees" : "badge differs" }, mark, " ", words);
@@ -54,7 +86,12 @@ function functionNames(step, facts) {
   const names = step.functions.filter((name) => facts.model.functions[name]);
   if (!names.length) return null;
   const { file } = facts.model.functions[names[0]];
-  return el("p", { class: "card-functions", translate: "no" }, el("code", {}, file), names.map((name) => [" · ", el("code", {}, name)]));
+  return el(
+    "p",
+    { class: "card-functions", translate: "no" },
+    el("code", {}, file),
+    names.map((name) => [" · ", el("code", {}, name)]),
+  );
 }
 
 function pictureOf(picture, facts, act) {
@@ -89,20 +126,45 @@ function rowLabel(row) {
 function vectorsPicture(picture, facts, act) {
   const ofKeys = picture.rows[0]?.key !== undefined;
   const shown = ofKeys ? { ...picture, rows: keysShown(facts).map((j) => picture.rows[j]) } : picture;
-  const strips = vectorStrips(shown, { theme: store.get("theme"), label: rowLabel, onKey: chooseKey, chosen: facts.key, act });
-  const figure = el("figure", { class: "vectors" }, picture.name && el("p", { class: "label" }, t(picture.name)), strips, ofKeys && leftOut(facts));
+  const strips = vectorStrips(shown, {
+    theme: store.get("theme"),
+    label: rowLabel,
+    onKey: chooseKey,
+    chosen: facts.key,
+    act,
+  });
+  const figure = el(
+    "figure",
+    { class: "vectors" },
+    picture.name && el("p", { class: "label" }, t(picture.name)),
+    strips,
+    ofKeys && leftOut(facts),
+  );
   figure.addEventListener("table", ({ detail }) => {
-    figure.replaceChild(detail ? vectorTable(shown, rowLabel) : strips, figure.querySelector(detail ? ".strips" : ".table-box"));
+    figure.replaceChild(
+      detail ? vectorTable(shown, rowLabel) : strips,
+      figure.querySelector(detail ? ".strips" : ".table-box"),
+    );
   });
   return figure;
 }
 
 function tableToggle() {
-  const toggle = el("button", { type: "button", class: "quiet table-toggle", "aria-pressed": "false", onclick: () => {
-    const table = toggle.getAttribute("aria-pressed") === "false";
-    toggle.setAttribute("aria-pressed", String(table));
-    for (const figure of toggle.closest(".step-card").querySelectorAll(".vectors")) figure.dispatchEvent(new CustomEvent("table", { detail: table }));
-  } }, t("table.show"));
+  const toggle = el(
+    "button",
+    {
+      type: "button",
+      class: "quiet table-toggle",
+      "aria-pressed": "false",
+      onclick: () => {
+        const table = toggle.getAttribute("aria-pressed") === "false";
+        toggle.setAttribute("aria-pressed", String(table));
+        for (const figure of toggle.closest(".step-card").querySelectorAll(".vectors"))
+          figure.dispatchEvent(new CustomEvent("table", { detail: table }));
+      },
+    },
+    t("table.show"),
+  );
   return toggle;
 }
 
@@ -119,7 +181,13 @@ function keysPicture({ bars, values, heading, signed, struck = false }, facts, a
     const button = { onclick: () => chooseKey(j), dataset: { act: `${act}|${j}` } };
     return barLine(name, share, number, { button, current, negative: bars[j] < 0 });
   });
-  return el("figure", { class: "keys" }, el("p", { class: "label" }, t(heading)), el("ol", { class: "bars" }, lines), leftOut(facts));
+  return el(
+    "figure",
+    { class: "keys" },
+    el("p", { class: "label" }, t(heading)),
+    el("ol", { class: "bars" }, lines),
+    leftOut(facts),
+  );
 }
 
 /** How much each head gives, and a way to it. */
@@ -127,27 +195,51 @@ function headsPicture({ values }, facts, act) {
   const most = Math.max(...values, 1e-12);
   const lines = values.map((value, head) => {
     const button = { onclick: () => store.set({ head }), dataset: { act: `${act}|${head}` } };
-    return barLine(t("sum.head", { n: head + 1 }), value / most, numberText(value, 3), { button, current: head === facts.head });
+    return barLine(t("sum.head", { n: head + 1 }), value / most, numberText(value, 3), {
+      button,
+      current: head === facts.head,
+    });
   });
-  return el("figure", { class: "heads" }, el("p", { class: "label" }, t("sum.column.heads")), el("ol", { class: "bars" }, lines));
+  return el(
+    "figure",
+    { class: "heads" },
+    el("p", { class: "label" }, t("sum.column.heads")),
+    el("ol", { class: "bars" }, lines),
+  );
 }
 
 /** The first pairs of q as arrows: pale where they were, dark where their position turned them to. */
 function turnPicture({ pairs }) {
   const circles = pairs.map(({ n, angle, before, after }) => {
     const size = 1.15 * Math.max(Math.hypot(...before), 1e-9);
-    const arrow = ([x, y], name) => svg("line", { class: name, x1: 0, y1: 0, x2: (40 * x) / size, y2: (-40 * y) / size });
+    const arrow = ([x, y], name) =>
+      svg("line", { class: name, x1: 0, y1: 0, x2: (40 * x) / size, y2: (-40 * y) / size });
     const degrees = numberText(((angle * 180) / Math.PI) % 360, 3);
-    return el("div", { class: "turn" },
-      svg("svg", { viewBox: "-44 -44 88 88", role: "img", "aria-label": t("sum.turn.pair", { n: n + 1, degrees }) },
-        svg("circle", { r: 34.8 }), arrow(before, "was"), arrow(after, "is")),
-      el("span", { class: "turn-label" }, t("sum.turn.pair", { n: n + 1, degrees })));
+    return el(
+      "div",
+      { class: "turn" },
+      svg(
+        "svg",
+        { viewBox: "-44 -44 88 88", role: "img", "aria-label": t("sum.turn.pair", { n: n + 1, degrees }) },
+        svg("circle", { r: 34.8 }),
+        arrow(before, "was"),
+        arrow(after, "is"),
+      ),
+      el("span", { class: "turn-label" }, t("sum.turn.pair", { n: n + 1, degrees })),
+    );
   });
   return el("figure", { class: "turns" }, circles);
 }
 
 function topPicture({ rows, written }) {
   const name = (text) => tokenDatum({ text, kind: "text" });
-  const lines = rows.map(({ id, text, p, logit }) => barLine(name(text), p, `${percent(p)} · ${numberText(logit, 3)}`, { current: id === written }));
-  return el("figure", { class: "keys" }, el("p", { class: "label" }, t("sum.column.top")), el("ol", { class: "bars" }, lines));
+  const lines = rows.map(({ id, text, p, logit }) =>
+    barLine(name(text), p, `${percent(p)} · ${numberText(logit, 3)}`, { current: id === written }),
+  );
+  return el(
+    "figure",
+    { class: "keys" },
+    el("p", { class: "label" }, t("sum.column.top")),
+    el("ol", { class: "bars" }, lines),
+  );
 }

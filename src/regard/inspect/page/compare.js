@@ -27,7 +27,15 @@ export class CompareScreen extends Screen {
     this.words = el("p", { class: "words", "aria-live": "polite" });
     this.table = el("details", { class: "side-table", hidden: true });
     const lead = el("p", { class: "lead" }, t("compare.lead"));
-    this.replaceChildren(el("h2", {}, t("screen.compare")), lead, this.modes, this.controls, this.figures, this.words, this.table);
+    this.replaceChildren(
+      el("h2", {}, t("screen.compare")),
+      lead,
+      this.modes,
+      this.controls,
+      this.figures,
+      this.words,
+      this.table,
+    );
     this.leaving.addEventListener("abort", () => this.stop());
     this.listen(["part", "layer", "head", "row"], () => this.draw());
     this.listen(["view"], () => this.renew());
@@ -55,10 +63,18 @@ export class CompareScreen extends Screen {
 
   modeButton(mode, reason) {
     const refuse = () => this.controls.replaceChildren(el("p", { class: "hint" }, t(reason)));
-    return el("button", {
-      type: "button", class: "segment", dataset: { mode }, "aria-disabled": reason ? "true" : null, title: reason && t(reason),
-      onclick: () => (reason ? refuse() : this.choose(mode)),
-    }, t(`compare.mode.${mode}`));
+    return el(
+      "button",
+      {
+        type: "button",
+        class: "segment",
+        dataset: { mode },
+        "aria-disabled": reason ? "true" : null,
+        title: reason && t(reason),
+        onclick: () => (reason ? refuse() : this.choose(mode)),
+      },
+      t(`compare.mode.${mode}`),
+    );
   }
 
   choose(mode) {
@@ -66,7 +82,9 @@ export class CompareScreen extends Screen {
     this.mode = mode;
     this.other = null;
     for (const button of this.modes.children) button.setAttribute("aria-pressed", String(button.dataset.mode === mode));
-    this.controls.replaceChildren(...{ text: () => this.textControls(), model: () => [], steps: () => this.stepControls() }[mode]());
+    this.controls.replaceChildren(
+      ...{ text: () => this.textControls(), model: () => [], steps: () => this.stepControls() }[mode](),
+    );
     this.renew();
   }
 
@@ -82,13 +100,38 @@ export class CompareScreen extends Screen {
 
   textControls() {
     const request = store.get("request");
-    const others = this.model.examples.map(({ texts }) => texts).filter((texts) => JSON.stringify(texts) !== JSON.stringify(request.texts));
+    const others = this.model.examples
+      .map(({ texts }) => texts)
+      .filter((texts) => JSON.stringify(texts) !== JSON.stringify(request.texts));
     this.texts ??= others[0] ?? request.texts;
-    this.boxes = request.texts.map((_, i) => el("textarea", {
-      rows: 2, spellcheck: "false", dir: "auto", translate: "no", "aria-label": t(i ? "compare.text.second" : "compare.text"),
-    }, this.texts[i] ?? ""));
-    return [el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); this.texts = this.boxes.map((box) => box.value); this.renew(); } },
-      this.boxes, el("button", { type: "submit", class: "primary" }, t("compare.run")))];
+    this.boxes = request.texts.map((_, i) =>
+      el(
+        "textarea",
+        {
+          rows: 2,
+          spellcheck: "false",
+          dir: "auto",
+          translate: "no",
+          "aria-label": t(i ? "compare.text.second" : "compare.text"),
+        },
+        this.texts[i] ?? "",
+      ),
+    );
+    return [
+      el(
+        "form",
+        {
+          class: "row",
+          onsubmit: (event) => {
+            event.preventDefault();
+            this.texts = this.boxes.map((box) => box.value);
+            this.renew();
+          },
+        },
+        this.boxes,
+        el("button", { type: "submit", class: "primary" }, t("compare.run")),
+      ),
+    ];
   }
 
   compareText() {
@@ -112,13 +155,25 @@ export class CompareScreen extends Screen {
     const steps = this.model.snapshots;
     this.at ??= 0;
     this.slider = el("input", {
-      type: "range", min: 0, max: steps.length - 1, step: 1, value: this.at,
-      "aria-label": t("compare.step.slider"), "aria-valuetext": this.stepName(),
+      type: "range",
+      min: 0,
+      max: steps.length - 1,
+      step: 1,
+      value: this.at,
+      "aria-label": t("compare.step.slider"),
+      "aria-valuetext": this.stepName(),
       oninput: () => this.moveTo(Number(this.slider.value)),
     });
-    this.playing = el("button", { type: "button", class: "primary", onclick: () => (this.turn ? this.stop() : this.play()) }, t("compare.play"));
+    this.playing = el(
+      "button",
+      { type: "button", class: "primary", onclick: () => (this.turn ? this.stop() : this.play()) },
+      t("compare.play"),
+    );
     this.stepLabel = el("output", { class: "step-label" }, this.stepName());
-    return [el("div", { class: "row" }, this.playing, this.slider, this.stepLabel), el("p", { class: "hint" }, t("compare.watch"))];
+    return [
+      el("div", { class: "row" }, this.playing, this.slider, this.stepLabel),
+      el("p", { class: "hint" }, t("compare.watch")),
+    ];
   }
 
   stepName() {
@@ -139,7 +194,12 @@ export class CompareScreen extends Screen {
     const { source } = window.regard;
     const free = () => source.run({ ...store.get("request"), edits: store.get("edits"), snapshot }, this.leaving);
     const held = () => source.run(heldTo(view, { ...view.request, snapshot }), this.leaving);
-    return this.bring(this.stepName(), this.model, view.target ? held : free, view.target && view.request.target === null ? free : null);
+    return this.bring(
+      this.stepName(),
+      this.model,
+      view.target ? held : free,
+      view.target && view.request.target === null ? free : null,
+    );
   }
 
   /** From the first snapshot to the last, each as soon as it is there and the eye had its time. */
@@ -183,7 +243,10 @@ export class CompareScreen extends Screen {
     const drawing = (this.drawing = {});
     try {
       const { source } = window.regard;
-      const [left, right] = await Promise.all([fetchSide(source, view, this.model, this.leaving), fetchSide(source, other.view, other.model, this.leaving)]);
+      const [left, right] = await Promise.all([
+        fetchSide(source, view, this.model, this.leaving),
+        fetchSide(source, other.view, other.model, this.leaving),
+      ]);
       if (this.drawing !== drawing || this.leaving.aborted) return;
       this.show(left, right, other);
     } catch (error) {
@@ -192,16 +255,22 @@ export class CompareScreen extends Screen {
   }
 
   show(left, right, other) {
-    const names = [this.mode === "text" ? t("compare.now") : this.mode === "model" ? datum(this.model.name) : t("compare.this"), other.label];
+    const names = [
+      this.mode === "text" ? t("compare.now") : this.mode === "model" ? datum(this.model.name) : t("compare.this"),
+      other.label,
+    ];
     const held = this.mode === "steps" && other.view.target ? other.view : null;
     const captions = [this.caption(names[0], left.view, null), this.caption(names[1], other.free, held)];
     const aligned = sameTokens(left, right);
     const figures = [sideFigure({ name: t("compare.left"), label: captions[0], side: left, act: "left" })];
-    if (right.data) figures.push(sideFigure({ name: t("compare.right"), label: captions[1], side: right, act: "right" }));
+    if (right.data)
+      figures.push(sideFigure({ name: t("compare.right"), label: captions[1], side: right, act: "right" }));
     else figures.push(el("p", { class: "hint" }, captions[1], " ", t("compare.no.head")));
     if (aligned) {
       const [name, difference] = [t("compare.difference"), right.data.map((b, i) => b - left.data[i])];
-      figures.push(sideFigure({ name, label: el("span", { class: "hint" }, name), side: left, act: "difference", difference }));
+      figures.push(
+        sideFigure({ name, label: el("span", { class: "hint" }, name), side: left, act: "difference", difference }),
+      );
     }
     const scrolled = [...this.figures.querySelectorAll(".side-box")].map((box) => [box.scrollLeft, box.scrollTop]);
     keepFocus(this.figures, () => this.figures.replaceChildren(...figures));
@@ -212,8 +281,13 @@ export class CompareScreen extends Screen {
 
   caption(name, view, held) {
     const said = outputText(view);
-    return el("span", { class: "side-name" }, el("b", {}, typeof name === "string" ? name : name.cloneNode(true)), said,
-      held && el("span", { class: "hint" }, t("compare.loss", { nats: numberText(lossOf(held), 3) })));
+    return el(
+      "span",
+      { class: "side-name" },
+      el("b", {}, typeof name === "string" ? name : name.cloneNode(true)),
+      said,
+      held && el("span", { class: "hint" }, t("compare.loss", { nats: numberText(lossOf(held), 3) })),
+    );
   }
 
   say(left, right, aligned, names) {
@@ -225,7 +299,15 @@ export class CompareScreen extends Screen {
       const { key, share } = mostOf(side, at);
       return phrase("compare.row", { row: tokenDatum(side.rows[at]), key: tokenDatum(key), share: percent(share) });
     };
-    if (!aligned) return this.words.replaceChildren(...most(left), "; ", ...most(right), t("compare.stop.mark"), " ", t("compare.no.difference"));
+    if (!aligned)
+      return this.words.replaceChildren(
+        ...most(left),
+        "; ",
+        ...most(right),
+        t("compare.stop.mark"),
+        " ",
+        t("compare.no.difference"),
+      );
     const [a, b] = [rowOfSide(left, row), rowOfSide(right, row)];
     const changes = Array.from(a, (x, j) => Math.abs(b[j] - x));
     const at = changes.indexOf(Math.max(...changes));

@@ -31,7 +31,8 @@ function tensorNames(model, view, part, layer) {
   for (const leaf of ["pre", "act", "out"]) row[`ffn_${leaf}`] = `${block}.ffn.${leaf}`;
   Object.assign(row, { ffn_normed: `${block}.ffn_norm.out`, resid_out: `${block}.resid_out` });
   if (model.norm_order !== "parallel") row.resid_mid = `${block}.resid_mid`;
-  if (layer === 0 && part.name !== "decoder.cross") Object.assign(row, { embed: `${stack}.embed`, placed: `${stack}.positions` });
+  if (layer === 0 && part.name !== "decoder.cross")
+    Object.assign(row, { embed: `${stack}.embed`, placed: `${stack}.positions` });
   const whole = { k: `${at}.k`, v: `${at}.v`, mask: `${part.name}.mask`, W_O: `${at}.W_O` };
   if (bias === "all" || bias === "attention") whole.b_O = `${at}.b_O`;
   if (part.queries === part.keys && ["alibi", "relative"].includes(model.positions)) row.bias = `${at}.bias`;
@@ -93,11 +94,16 @@ function changes(view, part, { layer, head, row }) {
     scale: edits.some((edit) => edit.kind === "unscaled") ? 1 : part.scale,
     headsOff: new Set(edits.filter((edit) => edit.kind === "head" && here(edit)).map((edit) => edit.head)),
     edgesOff: edits
-      .filter((edit) => edit.kind === "edge" && here(edit) && edit.query === row && [null, undefined, head].includes(edit.head))
+      .filter(
+        (edit) =>
+          edit.kind === "edge" && here(edit) && edit.query === row && [null, undefined, head].includes(edit.head),
+      )
       .map((edit) => edit.key),
     unmasked: edits.some((edit) => edit.kind === "unmasked"),
     unplaced: edits.some((edit) => edit.kind === "no-positions"),
-    residualsOff: edits.filter((edit) => edit.kind === "no-residual" && edit.layer === layer && part.path.startsWith(edit.stack)).map((edit) => edit.sublayer),
+    residualsOff: edits
+      .filter((edit) => edit.kind === "no-residual" && edit.layer === layer && part.path.startsWith(edit.stack))
+      .map((edit) => edit.sublayer),
   };
 }
 
@@ -106,11 +112,18 @@ function cutHead(facts, part, [kvHeads, nKeys, width], { head, row, key }) {
   const ofHead = (data, n) => data.subarray(head * n, (head + 1) * n);
   const zs = Array.from({ length: part.heads }, (_, h) => facts.z.subarray(h * width, (h + 1) * width));
   const columns = facts.out.length;
-  const visible = facts.unmasked && part.causal ? new Float32Array(nKeys).fill(1) : facts.mask.slice(row * nKeys, (row + 1) * nKeys);
+  const visible =
+    facts.unmasked && part.causal ? new Float32Array(nKeys).fill(1) : facts.mask.slice(row * nKeys, (row + 1) * nKeys);
   for (const off of facts.edgesOff) visible[off] = 0;
   const alpha = ofHead(facts.weights, nKeys);
   return {
-    kvHead, kvHeads, width, nKeys, zs, alpha, mask: visible,
+    kvHead,
+    kvHeads,
+    width,
+    nKeys,
+    zs,
+    alpha,
+    mask: visible,
     q: ofHead(facts.q, width),
     k: matrixOf(facts.k, nKeys, width, kvHead * nKeys * width),
     v: matrixOf(facts.v, nKeys, width, kvHead * nKeys * width),

@@ -10,11 +10,33 @@
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 
 const LETTERS = {
-  alpha: "α", beta: "β", gamma: "γ", epsilon: "ϵ", theta: "θ", mu: "μ", pi: "π", sigma: "σ", omega: "ω", Delta: "Δ",
+  alpha: "α",
+  beta: "β",
+  gamma: "γ",
+  epsilon: "ϵ",
+  theta: "θ",
+  mu: "μ",
+  pi: "π",
+  sigma: "σ",
+  omega: "ω",
+  Delta: "Δ",
 };
 const OPERATORS = {
-  top: "⊤", in: "∈", times: "×", cdot: "·", dots: "…", infty: "∞", le: "≤", ge: "≥", odot: "⊙", approx: "≈", mid: "∣",
-  sum: "∑", lfloor: "⌊", rfloor: "⌋", to: "→",
+  top: "⊤",
+  in: "∈",
+  times: "×",
+  cdot: "·",
+  dots: "…",
+  infty: "∞",
+  le: "≤",
+  ge: "≥",
+  odot: "⊙",
+  approx: "≈",
+  mid: "∣",
+  sum: "∑",
+  lfloor: "⌊",
+  rfloor: "⌋",
+  to: "→",
 };
 const SPACES = { ",": "0.17em", ";": "0.28em", " ": "0.33em", quad: "1em", qquad: "2em" };
 const FUNCTIONS = new Set(["exp", "ln", "log", "sin", "cos", "tanh", "max", "arg"]);

@@ -19,11 +19,22 @@ const asToken = (text) => ({ text, kind: "text" });
 export class LensScreen extends Screen {
   build() {
     this.className = "lens";
-    this.grid = el("div", { class: "table-box lens-grid", tabindex: "0", role: "region", "aria-label": t("screen.lens"), hidden: true });
+    this.grid = el("div", {
+      class: "table-box lens-grid",
+      tabindex: "0",
+      role: "region",
+      "aria-label": t("screen.lens"),
+      hidden: true,
+    });
     this.aside = el("aside", { class: "weighed", "aria-live": "polite", hidden: true });
     this.words = el("p", { class: "words" }, t("status.running"));
-    this.replaceChildren(el("h2", {}, t("screen.lens")), el("p", { class: "lead" }, t("lens.lead")), this.scale(),
-      el("div", { class: "lens-body" }, el("div", { class: "lens-main" }, this.grid, this.words), this.aside), el("p", { class: "honest" }, t("lens.honest")));
+    this.replaceChildren(
+      el("h2", {}, t("screen.lens")),
+      el("p", { class: "lead" }, t("lens.lead")),
+      this.scale(),
+      el("div", { class: "lens-body" }, el("div", { class: "lens-main" }, this.grid, this.words), this.aside),
+      el("p", { class: "honest" }, t("lens.honest")),
+    );
     this.listen(["view"], () => this.load());
     this.listen(["row", "layer", "part"], () => this.lens && this.mark(this.pivotCell()));
     this.load();
@@ -32,8 +43,16 @@ export class LensScreen extends Screen {
   /** What the colours mean: from far to equal. */
   scale() {
     const theme = store.get("theme");
-    const cells = [0, 0.25, 0.5, 0.75, 1].map((share) => el("span", { class: "lens-swatch", style: { "background-color": colour(share, theme) } }));
-    return el("p", { class: "lens-scale" }, t("lens.far"), el("span", { "aria-hidden": "true" }, cells), t("lens.near"));
+    const cells = [0, 0.25, 0.5, 0.75, 1].map((share) =>
+      el("span", { class: "lens-swatch", style: { "background-color": colour(share, theme) } }),
+    );
+    return el(
+      "p",
+      { class: "lens-scale" },
+      t("lens.far"),
+      el("span", { "aria-hidden": "true" }, cells),
+      t("lens.near"),
+    );
   }
 
   async load() {
@@ -52,8 +71,19 @@ export class LensScreen extends Screen {
   draw() {
     const { layers, top } = this.lens;
     const tokens = this.view.target.tokens;
-    const head = el("tr", {}, el("th", { scope: "col" }, t("lens.reads")), tokens.map((token) => el("th", { scope: "col" }, tokenDatum(token))));
-    const line = (layer) => el("tr", {}, el("th", { scope: "row" }, this.layerName(layer)), top[layer].map((_, row) => this.cell(layer, row)));
+    const head = el(
+      "tr",
+      {},
+      el("th", { scope: "col" }, t("lens.reads")),
+      tokens.map((token) => el("th", { scope: "col" }, tokenDatum(token))),
+    );
+    const line = (layer) =>
+      el(
+        "tr",
+        {},
+        el("th", { scope: "row" }, this.layerName(layer)),
+        top[layer].map((_, row) => this.cell(layer, row)),
+      );
     const order = layers.map((_, layer) => layer).reverse();
     const writes = this.view.target.writes.map((one) => el("td", {}, one ? tokenDatum(one) : ""));
     const written = el("tr", { class: "lens-written" }, el("th", { scope: "row" }, t("lens.written")), writes);
@@ -88,11 +118,23 @@ export class LensScreen extends Screen {
       this.mark(this.held);
     };
     const shown = tokenText(asToken(text));
-    const button = el("button", {
-      type: "button", class: "lens-cell", translate: "no", tabindex: "-1", dataset: { cell: `${layer}|${row}` }, title: `${shown} ${percent(p)}`,
-      style: { "background-color": colour(share, theme), color: inkOn(share, theme) },
-      onmouseenter: show, onfocus: show, onmouseleave: () => this.show(this.now.layer, this.now.row), onclick: choose,
-    }, shown);
+    const button = el(
+      "button",
+      {
+        type: "button",
+        class: "lens-cell",
+        translate: "no",
+        tabindex: "-1",
+        dataset: { cell: `${layer}|${row}` },
+        title: `${shown} ${percent(p)}`,
+        style: { "background-color": colour(share, theme), color: inkOn(share, theme) },
+        onmouseenter: show,
+        onfocus: show,
+        onmouseleave: () => this.show(this.now.layer, this.now.row),
+        onclick: choose,
+      },
+      shown,
+    );
     return el("td", {}, button);
   }
 
@@ -100,9 +142,15 @@ export class LensScreen extends Screen {
   pivotCell() {
     const part = partOf(store.get("model"), store.get("part"));
     const rows = this.view.target.tokens.length;
-    if (part?.queries !== "target") return { layer: this.lens.layers.length - 1, row: Math.min(store.get("row"), rows - 1) };
-    const held = this.held && this.held.row === store.get("row") && Math.max(0, this.held.layer - this.firstLayer()) === store.get("layer");
-    return held ? this.held : { layer: store.get("layer") + this.firstLayer(), row: Math.min(store.get("row"), rows - 1) };
+    if (part?.queries !== "target")
+      return { layer: this.lens.layers.length - 1, row: Math.min(store.get("row"), rows - 1) };
+    const held =
+      this.held &&
+      this.held.row === store.get("row") &&
+      Math.max(0, this.held.layer - this.firstLayer()) === store.get("layer");
+    return held
+      ? this.held
+      : { layer: store.get("layer") + this.firstLayer(), row: Math.min(store.get("row"), rows - 1) };
   }
 
   mark(cell) {
@@ -130,9 +178,15 @@ export class LensScreen extends Screen {
     const top = this.lens.top[layer][row];
     const values = { layer: this.layerName(layer), token: tokenDatum(this.view.target.tokens[row]) };
     const far = numberText(Math.max(0, this.lens.divergence[layer][row]), 2);
-    this.aside.replaceChildren(el("h3", {}, phrase("lens.at", values)),
-      el("ol", { class: "bars" }, top.map(([text, p], i) => barLine(tokenDatum(asToken(text)), p, percent(p), { current: i === 0 }))),
-      el("p", { class: "hint" }, t("lens.divergence", { nats: far })));
+    this.aside.replaceChildren(
+      el("h3", {}, phrase("lens.at", values)),
+      el(
+        "ol",
+        { class: "bars" },
+        top.map(([text, p], i) => barLine(tokenDatum(asToken(text)), p, percent(p), { current: i === 0 })),
+      ),
+      el("p", { class: "hint" }, t("lens.divergence", { nats: far })),
+    );
     this.words.replaceChildren(...this.settled(row));
   }
 

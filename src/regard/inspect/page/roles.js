@@ -23,15 +23,30 @@ const SORTS = {
   effect: (a, b) => a.effect - b.effect,
 };
 const ROLE_ORDER = [
-  "previous", "self", "next", "offset", "local", "duplicate", "induction", "long-range", "band", "copy", "rare", "source-end",
-  "sink", "uniform", "mixed",
+  "previous",
+  "self",
+  "next",
+  "offset",
+  "local",
+  "duplicate",
+  "induction",
+  "long-range",
+  "band",
+  "copy",
+  "rare",
+  "source-end",
+  "sink",
+  "uniform",
+  "mixed",
 ];
 
 const roleOrder = (head) => ROLE_ORDER.indexOf(head.role);
 
 /** How much of what chance leaves a head explains. */
 function liftOf(head) {
-  return head.role === "mixed" ? 0 : Math.max(0, Math.min(1, (head.score - head.baseline) / Math.max(1e-6, 1 - head.baseline)));
+  return head.role === "mixed"
+    ? 0
+    : Math.max(0, Math.min(1, (head.score - head.baseline) / Math.max(1e-6, 1 - head.baseline)));
 }
 
 /** A role in words. */
@@ -67,8 +82,17 @@ export class RolesScreen extends Screen {
   }
 
   showControls() {
-    const select = el("select", { "aria-label": t("roles.sentences.label"), onchange: (event) => { this.count = Number(event.target.value); this.open(); } },
-      COUNTS.map((n) => el("option", { value: n, selected: n === this.count }, t("roles.sentences", { n }))));
+    const select = el(
+      "select",
+      {
+        "aria-label": t("roles.sentences.label"),
+        onchange: (event) => {
+          this.count = Number(event.target.value);
+          this.open();
+        },
+      },
+      COUNTS.map((n) => el("option", { value: n, selected: n === this.count }, t("roles.sentences", { n }))),
+    );
     const start = el("button", { type: "button", class: "primary", onclick: () => this.measure() }, t("roles.measure"));
     this.controls.replaceChildren(...(window.regard.source.live ? [select, start] : []));
   }
@@ -94,7 +118,8 @@ export class RolesScreen extends Screen {
       measured.set(key, await window.regard.source.roles({ part: null, sentences: this.count }, onProgress, signal));
       if (!this.leaving.aborted) this.show();
     } catch (error) {
-      if (error instanceof NeedsServer) this.found.replaceChildren(el("p", { class: "words" }, t("error.needs-server")));
+      if (error instanceof NeedsServer)
+        this.found.replaceChildren(el("p", { class: "words" }, t("error.needs-server")));
       else if (!signal.aborted) fail(error);
     }
     if (!this.leaving.aborted) this.showControls();
@@ -105,7 +130,12 @@ export class RolesScreen extends Screen {
     this.heads = roles;
     const parts = store.get("model").parts.filter((part) => roles.some((head) => head.part === part.name));
     this.tableBox = el("div", { class: "roles-table-box" });
-    this.found.replaceChildren(this.removable(roles), ...parts.map((part) => this.grid(part)), el("h3", {}, t("roles.all")), this.tableBox);
+    this.found.replaceChildren(
+      this.removable(roles),
+      ...parts.map((part) => this.grid(part)),
+      el("h3", {}, t("roles.all")),
+      this.tableBox,
+    );
     this.showTable();
     this.mark();
   }
@@ -115,7 +145,13 @@ export class RolesScreen extends Screen {
     const cheap = roles.filter((head) => head.effect !== null && head.effect < CHEAP);
     if (roles.every((head) => head.effect === null)) return el("p", { class: "words" }, t("roles.no.effect"));
     const button = el("button", { type: "button", onclick: () => this.sortBy("effect") }, t("roles.sort.effect"));
-    return el("p", { class: "words" }, t("roles.removable", { n: cheap.length, of: roles.length, nats: String(CHEAP) }), " ", button);
+    return el(
+      "p",
+      { class: "words" },
+      t("roles.removable", { n: cheap.length, of: roles.length, nats: String(CHEAP) }),
+      " ",
+      button,
+    );
   }
 
   /** One kind of attention as layers by heads, the last layer on top. */
@@ -125,17 +161,32 @@ export class RolesScreen extends Screen {
     const cell = (layer, head) => {
       const found = this.heads.find((one) => one.part === part.name && one.layer === layer && one.head === head);
       const share = 0.85 * liftOf(found);
-      return el("button", {
-        type: "button", class: "role-cell", dataset: { head: `${part.name} ${layer} ${head}` },
-        style: { "background-color": colour(share, theme), color: inkOn(share, theme) },
-        "aria-label": `${t("attention.head", { layer: layer + 1, head: head + 1 })}: ${roleName(found)}`,
-        onclick: () => this.choose(found),
-      }, roleName(found), found.role !== "mixed" && el("small", {}, percent(found.score)));
+      return el(
+        "button",
+        {
+          type: "button",
+          class: "role-cell",
+          dataset: { head: `${part.name} ${layer} ${head}` },
+          style: { "background-color": colour(share, theme), color: inkOn(share, theme) },
+          "aria-label": `${t("attention.head", { layer: layer + 1, head: head + 1 })}: ${roleName(found)}`,
+          onclick: () => this.choose(found),
+        },
+        roleName(found),
+        found.role !== "mixed" && el("small", {}, percent(found.score)),
+      );
     };
     const label = (layer) => el("span", { class: "head-label", "aria-hidden": "true" }, String(layer + 1));
-    const rows = layers.map((layer) => [label(layer), Array.from({ length: part.heads }, (_, head) => cell(layer, head))]);
+    const rows = layers.map((layer) => [
+      label(layer),
+      Array.from({ length: part.heads }, (_, head) => cell(layer, head)),
+    ]);
     const grid = el("div", { class: "role-grid", style: { "--heads": part.heads } }, rows);
-    return el("section", { class: "roles-part" }, el("h3", {}, t(`part.${part.name}`)), el("div", { class: "role-scroll" }, grid));
+    return el(
+      "section",
+      { class: "roles-part" },
+      el("h3", {}, t(`part.${part.name}`)),
+      el("div", { class: "role-scroll" }, grid),
+    );
   }
 
   choose({ part, layer, head }) {
@@ -145,7 +196,8 @@ export class RolesScreen extends Screen {
 
   mark() {
     const name = `${store.get("part")} ${store.get("layer")} ${store.get("head")}`;
-    for (const node of this.found.querySelectorAll("[data-head]")) node.classList.toggle("current", node.dataset.head === name);
+    for (const node of this.found.querySelectorAll("[data-head]"))
+      node.classList.toggle("current", node.dataset.head === name);
   }
 
   sortBy(sort) {
@@ -159,30 +211,68 @@ export class RolesScreen extends Screen {
     const heads = [...this.heads].sort(SORTS[this.sort]);
     const column = (id, hidden) => {
       const button = el("button", { type: "button", onclick: () => this.sortBy(id) }, t(`roles.column.${id}`));
-      return el("th", { scope: "col", class: hidden && "narrow-hidden", "aria-sort": this.sort === id ? "ascending" : "none" }, button);
+      return el(
+        "th",
+        { scope: "col", class: hidden && "narrow-hidden", "aria-sort": this.sort === id ? "ascending" : "none" },
+        button,
+      );
     };
     const plain = (key, hidden) => el("th", { scope: "col", class: hidden && "narrow-hidden" }, t(key));
     const effects = this.heads.some((one) => one.effect !== null);
-    const head = el("tr", {}, column("head"), column("role"), column("score", true), effects && column("effect"), plain("roles.column.see"));
-    this.tableBox.replaceChildren(el("table", { class: "roles-table" }, el("thead", {}, head), el("tbody", {}, heads.map((one) => this.line(one)))));
+    const head = el(
+      "tr",
+      {},
+      column("head"),
+      column("role"),
+      column("score", true),
+      effects && column("effect"),
+      plain("roles.column.see"),
+    );
+    this.tableBox.replaceChildren(
+      el(
+        "table",
+        { class: "roles-table" },
+        el("thead", {}, head),
+        el(
+          "tbody",
+          {},
+          heads.map((one) => this.line(one)),
+        ),
+      ),
+    );
   }
 
   line(head) {
     const name = t("roles.head", { layer: head.layer + 1, head: head.head + 1, part: t(`part.short.${head.part}`) });
     const told = { score: percent(head.score), baseline: percent(head.baseline), sigma: percent(head.sigma) };
-    const scale = el("span", { class: "role-scale", role: "img", "aria-label": t("roles.scale", told) },
+    const scale = el(
+      "span",
+      { class: "role-scale", role: "img", "aria-label": t("roles.scale", told) },
       el("span", { class: "role-score", style: { width: percentOf(head.score) } }),
-      el("span", { class: "role-baseline", style: { left: percentOf(head.baseline) } }));
+      el("span", { class: "role-baseline", style: { left: percentOf(head.baseline) } }),
+    );
     const near = head.role === "mixed" ? head.scores[0] : null;
     const nearest = near && el("span", { class: "hint" }, " ", t("roles.nearest", { role: roleName(near) }));
-    const see = el("button", { type: "button", disabled: head.example === null, onclick: () => this.see(head) }, t("roles.see"));
-    const without = el("button", { type: "button", onclick: (event) => this.ablate(head, event.target.closest("tr")) }, t("roles.ablate"));
-    return el("tr", { dataset: { head: `${head.part} ${head.layer} ${head.head}` } },
+    const see = el(
+      "button",
+      { type: "button", disabled: head.example === null, onclick: () => this.see(head) },
+      t("roles.see"),
+    );
+    const without = el(
+      "button",
+      { type: "button", onclick: (event) => this.ablate(head, event.target.closest("tr")) },
+      t("roles.ablate"),
+    );
+    return el(
+      "tr",
+      { dataset: { head: `${head.part} ${head.layer} ${head.head}` } },
       el("th", { scope: "row" }, name),
       el("td", { class: head.role === "mixed" ? "role-name mixed" : "role-name" }, roleName(head), nearest),
       el("td", { class: "narrow-hidden" }, el("span", { class: "numbers" }, t("roles.score", told)), scale),
-      head.effect !== null && el("td", { class: "number" }, `${head.effect < 0 ? "−" : "+"}${figure(Math.abs(head.effect), 3)}`),
-      el("td", {}, el("span", { class: "row" }, see, window.regard.source.live && without)));
+      head.effect !== null &&
+        el("td", { class: "number" }, `${head.effect < 0 ? "−" : "+"}${figure(Math.abs(head.effect), 3)}`),
+      el("td", {}, el("span", { class: "row" }, see, window.regard.source.live && without)),
+    );
   }
 
   /** Screen 2 on the row that shows a head's role best. */
@@ -215,7 +305,11 @@ export class RolesScreen extends Screen {
     const [before, after] = [outputText(view), outputText(without)];
     if (!before) return [t("sum.switch.vectors")];
     const line = (key, words) => el("div", { class: "output-line" }, el("span", { class: "label" }, t(key)), words);
-    const same = el("p", { class: "hint" }, t(before.textContent === after.textContent ? "sum.switch.equal" : "sum.switch.changed"));
+    const same = el(
+      "p",
+      { class: "hint" },
+      t(before.textContent === after.textContent ? "sum.switch.equal" : "sum.switch.changed"),
+    );
     return [el("div", { class: "outputs" }, line("sum.switch.with", before), line("sum.switch.without", after), same)];
   }
 }

@@ -17,36 +17,68 @@ import { t } from "./strings.js";
 export async function fetchSide(source, view, model, signal) {
   const [part, layer, head] = [partOf(model, store.get("part")), store.get("layer"), store.get("head")];
   const fits = part.name === store.get("part") && layer < part.layers && head < part.heads;
-  if (!fits || !view[part.queries] || !view[part.keys]) return { view, model, rows: [], reads: [], columns: [], data: null };
+  if (!fits || !view[part.queries] || !view[part.keys])
+    return { view, model, rows: [], reads: [], columns: [], data: null };
   const name = `${part.path.replace("{layer}", layer)}.weights`;
   const { shape, data } = (await source.tensors(view.id, [name], { dtype: "float32" }, signal)).get(name);
   const size = shape[1] * shape[2];
   const { queries, keys } = partSides(view, part);
-  return { view, model, rows: rowTokens(view, part), reads: queries, columns: keys, data: data.subarray(head * size, (head + 1) * size) };
+  return {
+    view,
+    model,
+    rows: rowTokens(view, part),
+    reads: queries,
+    columns: keys,
+    data: data.subarray(head * size, (head + 1) * size),
+  };
 }
 
 /** Whether rows and columns of two sides mean the same: the same tokens were read. */
 export function sameTokens(one, other) {
   const texts = (tokens) => tokens.map((token) => token.text).join("\n");
-  return one.data !== null && other.data !== null && texts(one.columns) === texts(other.columns) && texts(one.reads) === texts(other.reads);
+  return (
+    one.data !== null &&
+    other.data !== null &&
+    texts(one.columns) === texts(other.columns) &&
+    texts(one.reads) === texts(other.reads)
+  );
 }
 
 /** A matrix with its tokens; rows can be chosen. @param {{name: string, label: Node, side: object, act: string, difference?: Float32Array|null}} what */
 export function sideFigure({ name, label, side, act, difference = null }) {
   const [rows, columns] = [side.rows.length, side.columns.length];
   const theme = store.get("theme");
-  const canvas = el("canvas", { class: "side-canvas", "aria-hidden": "true", onclick: (event) => pickCell(event, canvas, side) });
-  if (difference) signedMap(canvas, { data: difference, rows, columns, theme, end: Math.max(0.1, ...difference.map(Math.abs)) });
+  const canvas = el("canvas", {
+    class: "side-canvas",
+    "aria-hidden": "true",
+    onclick: (event) => pickCell(event, canvas, side),
+  });
+  if (difference)
+    signedMap(canvas, { data: difference, rows, columns, theme, end: Math.max(0.1, ...difference.map(Math.abs)) });
   else heatmap(canvas, { data: side.data, rows, columns, theme });
   const row = Math.min(store.get("row"), rows - 1);
-  const rowLabels = side.rows.map((token, i) => el("button", {
-    type: "button", class: i === row ? "side-row current" : "side-row", dataset: { act: `${act}|${i}` }, "aria-pressed": String(i === row),
-    onclick: () => store.set({ row: i, key: null, locked: true }),
-  }, tokenDatum(token)));
+  const rowLabels = side.rows.map((token, i) =>
+    el(
+      "button",
+      {
+        type: "button",
+        class: i === row ? "side-row current" : "side-row",
+        dataset: { act: `${act}|${i}` },
+        "aria-pressed": String(i === row),
+        onclick: () => store.set({ row: i, key: null, locked: true }),
+      },
+      tokenDatum(token),
+    ),
+  );
   const columnLabels = side.columns.map((token) => el("span", { class: "side-column" }, tokenDatum(token)));
   const frame = el("span", { class: "side-frame", "aria-hidden": "true", style: { "--row": row } });
-  const grid = el("div", { class: "side-grid", style: { "--rows": rows, "--columns": columns } },
-    el("div", { class: "side-columns" }, columnLabels), el("div", { class: "side-rows" }, rowLabels), el("div", { class: "side-picture" }, canvas, frame));
+  const grid = el(
+    "div",
+    { class: "side-grid", style: { "--rows": rows, "--columns": columns } },
+    el("div", { class: "side-columns" }, columnLabels),
+    el("div", { class: "side-rows" }, rowLabels),
+    el("div", { class: "side-picture" }, canvas, frame),
+  );
   const box = el("div", { class: "side-box", tabindex: "0", role: "region", "aria-label": name }, grid);
   return el("figure", { class: "side" }, el("figcaption", {}, label), box);
 }
@@ -74,8 +106,15 @@ export function mostOf(side, row) {
 /** The pivot's row on both sides as a table. */
 export function rowTable(left, right, row, names) {
   const [a, b] = [rowOfSide(left, row), rowOfSide(right, row)];
-  const head = el("tr", {}, el("th", { scope: "col" }, t("sum.column.key")), names.map((name) => el("th", { scope: "col" }, name)));
+  const head = el(
+    "tr",
+    {},
+    el("th", { scope: "col" }, t("sum.column.key")),
+    names.map((name) => el("th", { scope: "col" }, name)),
+  );
   const cell = (share) => el("td", { translate: "no" }, percent(share));
-  const lines = left.columns.map((token, j) => el("tr", {}, el("th", { scope: "row" }, tokenDatum(token)), cell(a[j]), cell(b[j])));
+  const lines = left.columns.map((token, j) =>
+    el("tr", {}, el("th", { scope: "row" }, tokenDatum(token)), cell(a[j]), cell(b[j])),
+  );
   return el("div", { class: "table-box" }, el("table", {}, el("thead", {}, head), el("tbody", {}, lines)));
 }

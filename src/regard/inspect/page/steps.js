@@ -25,7 +25,9 @@ function attentionSteps(facts) {
   const z = facts.headsOff.has(facts.head) ? new Array(facts.width).fill(0) : weightedSum(mine, facts.v);
   return [
     projectionStep(facts),
-    facts.model.positions === "rope" && facts.part.queries === facts.part.keys && !facts.unplaced ? turnStep(facts) : null,
+    facts.model.positions === "rope" && facts.part.queries === facts.part.keys && !facts.unplaced
+      ? turnStep(facts)
+      : null,
     scoreStep(facts, raw, e),
     facts.bias ? biasStep(facts, raw, e) : null,
     maskStep(facts, e),
@@ -41,11 +43,17 @@ function projectionStep(facts) {
   const { i } = at(facts);
   const cross = facts.part.queries !== facts.part.keys;
   const words = [[cross ? "sum.qkv.cross" : "sum.qkv.self", { token: facts.named, n: facts.width }]];
-  if (facts.kvHeads < facts.part.heads) words.push(["sum.qkv.shared", { head: facts.head + 1, kv: facts.kvHead + 1, each: facts.part.heads / facts.kvHeads }]);
+  if (facts.kvHeads < facts.part.heads)
+    words.push([
+      "sum.qkv.shared",
+      { head: facts.head + 1, kv: facts.kvHead + 1, each: facts.part.heads / facts.kvHeads },
+    ]);
   return {
     id: "qkv",
     functions: ["project_one"],
-    plugged: [`q_{${i}}\\in\\mathbb R^{${facts.width}},\\quad k_j,v_j\\in\\mathbb R^{${facts.width}},\\quad j=1,\\dots,${facts.nKeys}`],
+    plugged: [
+      `q_{${i}}\\in\\mathbb R^{${facts.width}},\\quad k_j,v_j\\in\\mathbb R^{${facts.width}},\\quad j=1,\\dots,${facts.nKeys}`,
+    ],
     pictures: [
       { kind: "vectors", rows: [{ latex: `q_{${i}}`, data: facts.q }] },
       { kind: "vectors", name: "sum.all.k", rows: keyRows(facts, "k", facts.k) },
@@ -69,7 +77,10 @@ function turnStep(facts) {
   const apart = Array.from(ownAngles, (angle, n) => angle - rowOf(facts.angles, facts.key)[n]);
   const byDistance = dot(turn(before, apart), keyBefore);
   const pairs = Array.from({ length: Math.min(4, ownAngles.length) }, (_, n) => ({
-    n, angle: ownAngles[n], before: [before[n], before[n + ownAngles.length]], after: [facts.q[n], facts.q[n + ownAngles.length]],
+    n,
+    angle: ownAngles[n],
+    before: [before[n], before[n + ownAngles.length]],
+    after: [facts.q[n], facts.q[n + ownAngles.length]],
   }));
   return {
     id: "turn",
@@ -88,7 +99,12 @@ function turnStep(facts) {
       },
       { kind: "turn", pairs },
     ],
-    words: [["sum.turn.words", { token: facts.named, t: facts.row, distance: Math.abs(facts.row - facts.key), key: facts.keys[facts.key] }]],
+    words: [
+      [
+        "sum.turn.words",
+        { token: facts.named, t: facts.row, distance: Math.abs(facts.row - facts.key), key: facts.keys[facts.key] },
+      ],
+    ],
     checks: [checkOf("sum.check.distance", [byDistance], [dot(facts.q, rowOf(facts.k, facts.key))])],
   };
 }
@@ -105,9 +121,18 @@ function scoreStep(facts, raw, e) {
     functions: ["score_of_one"],
     plugged: [`e_{${i},${j}}=${usual ? dividing : scaling}=${latexNumber(raw[facts.key])}`],
     pictures: [{ kind: "keys", bars: raw, values: raw, heading: "sum.column.score", signed: true }],
-    words: [[usual ? "sum.scores.words" : "sum.scores.scale", {
-      token: facts.named, key, score: numberText(raw[facts.key], 3), n: facts.width, scale: numberText(facts.scale, 3),
-    }]],
+    words: [
+      [
+        usual ? "sum.scores.words" : "sum.scores.scale",
+        {
+          token: facts.named,
+          key,
+          score: numberText(raw[facts.key], 3),
+          n: facts.width,
+          scale: numberText(facts.scale, 3),
+        },
+      ],
+    ],
     checks: facts.bias ? [] : [checkOf("sum.check.scores", e, facts.e)],
   };
 }
@@ -119,11 +144,21 @@ function biasStep(facts, raw, e) {
   return {
     id: "bias",
     functions: [alibi ? "alibi" : "relative"],
-    plugged: [`e_{${i},${j}}=${latexNumber(raw[facts.key])}${penalty < 0 ? "" : "+"}${latexNumber(penalty)}=${latexNumber(raw[facts.key] + penalty)}`],
+    plugged: [
+      `e_{${i},${j}}=${latexNumber(raw[facts.key])}${penalty < 0 ? "" : "+"}${latexNumber(penalty)}=${latexNumber(raw[facts.key] + penalty)}`,
+    ],
     pictures: [{ kind: "keys", bars: facts.bias, values: facts.bias, heading: "sum.column.bias", signed: true }],
-    words: [[alibi ? "sum.bias.alibi" : "sum.bias.relative", {
-      head: facts.head + 1, key: facts.keys[facts.key], bias: numberText(penalty, 3), distance: Math.abs(facts.row - facts.key),
-    }]],
+    words: [
+      [
+        alibi ? "sum.bias.alibi" : "sum.bias.relative",
+        {
+          head: facts.head + 1,
+          key: facts.keys[facts.key],
+          bias: numberText(penalty, 3),
+          distance: Math.abs(facts.row - facts.key),
+        },
+      ],
+    ],
     checks: [checkOf("sum.check.scores", e, facts.e)],
   };
 }
@@ -132,12 +167,21 @@ function maskStep(facts, e) {
   const hidden = facts.mask.reduce((count, seen) => count + (seen ? 0 : 1), 0);
   const i = facts.row + 1;
   const first = facts.mask.findIndex((seen) => !seen);
-  const key = hidden === 0 ? (facts.part.causal ? "sum.mask.last" : "sum.mask.none") : facts.edgesOff.length ? "sum.mask.edges" : "sum.mask.future";
+  const key =
+    hidden === 0
+      ? facts.part.causal
+        ? "sum.mask.last"
+        : "sum.mask.none"
+      : facts.edgesOff.length
+        ? "sum.mask.edges"
+        : "sum.mask.future";
   return {
     id: "mask",
     functions: ["masked_scores"],
     plugged: hidden ? [`\\tilde S_{${i},${first + 1}}=-\\infty`] : [],
-    pictures: hidden ? [{ kind: "keys", bars: e, values: e, heading: "sum.column.score", signed: true, struck: true }] : [],
+    pictures: hidden
+      ? [{ kind: "keys", bars: e, values: e, heading: "sum.column.score", signed: true, struck: true }]
+      : [],
     words: [[key, { token: facts.named, n: hidden, of: facts.nKeys }]],
     checks: [],
   };
@@ -148,22 +192,40 @@ function shareStep(facts, e, mine) {
   const top = Math.max(...e);
   const total = e.reduce((sum, x) => sum + Math.exp(x - top), 0);
   const formula = `\\frac{\\exp(${latexNumber(e[facts.key])})}{\\sum_{m}\\exp(e_{${i}m})}`;
-  const [over, under] = top > 300 ? [Math.exp(e[facts.key] - top), total] : [Math.exp(e[facts.key]), total * Math.exp(top)];
+  const [over, under] =
+    top > 300 ? [Math.exp(e[facts.key] - top), total] : [Math.exp(e[facts.key]), total * Math.exp(top)];
   return {
     id: "softmax",
     functions: ["weight_of_one"],
-    plugged: [`\\alpha_{${i},${j}}=${formula}=\\frac{${latexNumber(over)}}{${latexNumber(under)}}=${latexNumber(mine[facts.key])}`],
+    plugged: [
+      `\\alpha_{${i},${j}}=${formula}=\\frac{${latexNumber(over)}}{${latexNumber(under)}}=${latexNumber(mine[facts.key])}`,
+    ],
     pictures: [{ kind: "keys", bars: mine, values: mine, heading: "sum.column.weight", signed: false, struck: true }],
-    words: [["sum.softmax.words", {
-      token: facts.named, key: facts.keys[facts.key], share: mine[facts.key], sum: numberText(mine.reduce((a, b) => a + b, 0), 6),
-    }]],
+    words: [
+      [
+        "sum.softmax.words",
+        {
+          token: facts.named,
+          key: facts.keys[facts.key],
+          share: mine[facts.key],
+          sum: numberText(
+            mine.reduce((a, b) => a + b, 0),
+            6,
+          ),
+        },
+      ],
+    ],
     checks: [checkOf("sum.check.weights", mine, facts.alpha)],
   };
 }
 
 function sumStep(facts, mine, z) {
   const { i } = at(facts);
-  const order = mine.map((_, j) => j).sort((a, b) => mine[b] - mine[a]).slice(0, 3).filter((j) => mine[j] > 0);
+  const order = mine
+    .map((_, j) => j)
+    .sort((a, b) => mine[b] - mine[a])
+    .slice(0, 3)
+    .filter((j) => mine[j] > 0);
   const terms = order.map((j) => `${latexNumber(mine[j], 3)}\\,v_{${j + 1}}`).join("+");
   const rest = order.length < mine.filter((share) => share > 0).length ? "+\\dots" : "";
   const rows = facts.keys.map((token, j) => {
@@ -184,19 +246,29 @@ function sumStep(facts, mine, z) {
 
 function concatStep(facts) {
   const parts = facts.zs.map((z, h) => matVec(z, facts.W_O[h]));
-  const out = parts.reduce((sum, part) => addRows(sum, part), facts.b_O ? Array.from(facts.b_O) : new Array(facts.out.length).fill(0));
+  const out = parts.reduce(
+    (sum, part) => addRows(sum, part),
+    facts.b_O ? Array.from(facts.b_O) : new Array(facts.out.length).fill(0),
+  );
   const lengths = parts.map(lengthOf);
   const rank = 1 + lengths.filter((x) => x > lengths[facts.head]).length;
   const total = facts.part.heads * facts.width;
   return {
     id: "concat",
     functions: ["multi_head"],
-    plugged: [`[z^{(1)};\\dots;z^{(${facts.part.heads})}]\\in\\mathbb R^{${total}},\\quad W_O\\in\\mathbb R^{${total}\\times ${facts.out.length}}`],
+    plugged: [
+      `[z^{(1)};\\dots;z^{(${facts.part.heads})}]\\in\\mathbb R^{${total}},\\quad W_O\\in\\mathbb R^{${total}\\times ${facts.out.length}}`,
+    ],
     pictures: [
       { kind: "heads", values: lengths },
       { kind: "vectors", rows: [{ latex: `o_{${facts.row + 1}}`, note: "sum.note.out", data: facts.out }] },
     ],
-    words: [["sum.concat.words", { matrix: "W_O", head: facts.head + 1, length: numberText(lengths[facts.head], 3), rank, of: facts.part.heads }]],
+    words: [
+      [
+        "sum.concat.words",
+        { matrix: "W_O", head: facts.head + 1, length: numberText(lengths[facts.head], 3), rank, of: facts.part.heads },
+      ],
+    ],
     checks: [checkOf("sum.check.out", out, facts.out)],
   };
 }

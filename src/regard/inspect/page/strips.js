@@ -57,22 +57,37 @@ export function signedMap(canvas, { data, rows, columns, theme, end }) {
 export function vectorStrips({ rows, total = null }, { theme, label, onKey = null, chosen = null, act = "" }) {
   const end = signedEnd(...rows.map((row) => row.data), ...(total ? [total.data] : []));
   const all = total ? [...rows, { ...total, total: true }] : rows;
-  return el("div", { class: "strips" }, all.map((row) => stripLine(row, { theme, end, label, onKey, chosen, act })));
+  return el(
+    "div",
+    { class: "strips" },
+    all.map((row) => stripLine(row, { theme, end, label, onKey, chosen, act })),
+  );
 }
 
 function stripLine(row, { theme, end, label, onKey, chosen, act }) {
   const canvas = el("canvas", { class: "strip", "aria-hidden": "true" });
   signedMap(canvas, { data: row.data, rows: 1, columns: row.data.length, theme, end });
-  const first = Array.from(row.data.slice(0, 3), (x) => (Math.abs(x) < 1e-3 && x !== 0 ? x.toExponential(0).replace("-", "−") : numberText(x, 3)));
+  const first = Array.from(row.data.slice(0, 3), (x) =>
+    Math.abs(x) < 1e-3 && x !== 0 ? x.toExponential(0).replace("-", "−") : numberText(x, 3),
+  );
   const inside = [
     el("span", { class: "strip-name" }, el("span", { class: "strip-symbol" }, mathml(row.latex, false)), label(row)),
     canvas,
     el("span", { class: "strip-numbers", translate: "no" }, `${first.join("  ")}${row.data.length > 3 ? "  …" : ""}`),
   ];
-  const names = ["strip-line", row.total && "total", row.faint && "faint", row.key !== undefined && row.key === chosen && "current"];
+  const names = [
+    "strip-line",
+    row.total && "total",
+    row.faint && "faint",
+    row.key !== undefined && row.key === chosen && "current",
+  ];
   const attributes = { class: names.filter(Boolean).join(" ") };
   if (row.key === undefined || !onKey) return el("div", attributes, inside);
-  Object.assign(attributes, { type: "button", dataset: { act: `${act}|${row.key}` }, "aria-pressed": String(row.key === chosen) });
+  Object.assign(attributes, {
+    type: "button",
+    dataset: { act: `${act}|${row.key}` },
+    "aria-pressed": String(row.key === chosen),
+  });
   return el("button", { ...attributes, onclick: () => onKey(row.key) }, inside);
 }
 
@@ -81,9 +96,16 @@ export function vectorTable({ rows, total = null }, label) {
   const all = total ? [...rows, total] : rows;
   const widest = Math.max(...all.map((row) => row.data.length));
   const numbers = Array.from({ length: widest }, (_, n) => n);
-  const head = el("tr", {}, el("th", { scope: "col" }, t("sum.table.vector")), numbers.map((n) => el("th", { scope: "col", translate: "no" }, String(n + 1))));
+  const head = el(
+    "tr",
+    {},
+    el("th", { scope: "col" }, t("sum.table.vector")),
+    numbers.map((n) => el("th", { scope: "col", translate: "no" }, String(n + 1))),
+  );
   const cells = (row) => Array.from(row.data, (x) => el("td", { translate: "no" }, numberText(x)));
-  const lines = all.map((row) => el("tr", {}, el("th", { scope: "row" }, mathml(row.latex, false), " ", label(row)), cells(row)));
+  const lines = all.map((row) =>
+    el("tr", {}, el("th", { scope: "row" }, mathml(row.latex, false), " ", label(row)), cells(row)),
+  );
   const table = el("table", {}, el("thead", {}, head), el("tbody", {}, lines));
   return el("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": t("table.show") }, table);
 }

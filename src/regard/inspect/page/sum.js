@@ -27,8 +27,14 @@ export class SumScreen extends Screen {
     this.numpy = el("dialog", { class: "numpy", "aria-labelledby": "numpy-title" });
     this.switches = new SwitchPanel(this.leaving);
     const rail = el("nav", { class: "rail-box", "aria-label": t("sum.steps") }, this.rail);
-    this.replaceChildren(el("h2", {}, t("screen.sum")), this.lead, this.switches.element,
-      el("div", { class: "walk" }, rail, this.cards), this.walk, this.numpy);
+    this.replaceChildren(
+      el("h2", {}, t("screen.sum")),
+      this.lead,
+      this.switches.element,
+      el("div", { class: "walk" }, rail, this.cards),
+      this.walk,
+      this.numpy,
+    );
     this.listen(["view", "part", "layer", "head", "row", "key"], () => this.update());
     const keys = (event) => this.press(event);
     addEventListener("keydown", keys);
@@ -37,11 +43,19 @@ export class SumScreen extends Screen {
   }
 
   walkButtons() {
-    const button = (step, words) => el("button", { type: "button", class: "walk-step", onclick: () => this.go(step) }, words);
+    const button = (step, words) =>
+      el("button", { type: "button", class: "walk-step", onclick: () => this.go(step) }, words);
     this.place = el("span", { class: "walk-place", role: "status" });
     const copy = el("button", { type: "button", class: "quiet", onclick: () => this.showNumpy() }, t("sum.numpy"));
     const back = button(-1, ["‹ ", t("sum.back")]);
-    return el("div", { class: "walk-bar", role: "group", "aria-label": t("sum.walk") }, back, this.place, button(1, [t("sum.next"), " ›"]), copy);
+    return el(
+      "div",
+      { class: "walk-bar", role: "group", "aria-label": t("sum.walk") },
+      back,
+      this.place,
+      button(1, [t("sum.next"), " ›"]),
+      copy,
+    );
   }
 
   /** Fetch what the pivot needs and draw it; of two pivots in quick succession only the later one is drawn. */
@@ -57,7 +71,8 @@ export class SumScreen extends Screen {
     this.wanted = pivot;
     try {
       const facts = await gatherFacts(window.regard.source, model, view, pivot, this.leaving);
-      if (this.wanted === pivot && !this.leaving.aborted) await this.draw(facts, () => this.wanted === pivot && !this.leaving.aborted);
+      if (this.wanted === pivot && !this.leaving.aborted)
+        await this.draw(facts, () => this.wanted === pivot && !this.leaving.aborted);
     } catch (error) {
       if (!this.leaving.aborted) fail(error);
     }
@@ -66,14 +81,23 @@ export class SumScreen extends Screen {
   /** The lit card at once, the others one by one from the nearest on, so that a pivot can change while they come. */
   async draw(facts, wanted) {
     this.facts = facts;
-    const names = { token: tokenDatum(facts.named), head: facts.head + 1, layer: facts.layer + 1, part: t(`sum.part.${facts.part.name}`) };
-    this.lead.replaceChildren(...phrase(facts.part.queries === facts.part.keys ? "sum.lead.self" : "sum.lead.cross", names));
+    const names = {
+      token: tokenDatum(facts.named),
+      head: facts.head + 1,
+      layer: facts.layer + 1,
+      part: t(`sum.part.${facts.part.name}`),
+    };
+    this.lead.replaceChildren(
+      ...phrase(facts.part.queries === facts.part.keys ? "sum.lead.self" : "sum.lead.cross", names),
+    );
     const steps = stepsOf(facts);
     this.ids = steps.map((step) => step.id);
     if (!this.ids.includes(this.step)) [this.step] = this.ids;
     const old = new Map([...this.cards.children].map((card) => [card.dataset.step, card]));
     if ([...old.keys()].join() !== this.ids.join()) {
-      this.cards.replaceChildren(...this.ids.map((id) => old.get(id) ?? el("article", { class: "step-card", dataset: { step: id } })));
+      this.cards.replaceChildren(
+        ...this.ids.map((id) => old.get(id) ?? el("article", { class: "step-card", dataset: { step: id } })),
+      );
     }
     this.rail.replaceChildren(...steps.map((step, i) => this.railEntry(step, i)));
     const lit = this.ids.indexOf(this.step);
@@ -102,9 +126,17 @@ export class SumScreen extends Screen {
   railEntry(step, i) {
     const differs = step.checks.some((check) => !check.agree);
     const state = step.checks.length ? (differs ? "✗" : "✓") : "";
-    return el("li", {}, el("button", { type: "button", dataset: { to: step.id }, onclick: () => this.go(i - this.ids.indexOf(this.step)) },
-      el("span", { class: "card-number" }, String(i + 1)), el("span", {}, t(`sum.title.${step.id}`)),
-      el("span", { class: differs ? "rail-mark differs" : "rail-mark agrees", "aria-hidden": "true" }, state)));
+    return el(
+      "li",
+      {},
+      el(
+        "button",
+        { type: "button", dataset: { to: step.id }, onclick: () => this.go(i - this.ids.indexOf(this.step)) },
+        el("span", { class: "card-number" }, String(i + 1)),
+        el("span", {}, t(`sum.title.${step.id}`)),
+        el("span", { class: differs ? "rail-mark differs" : "rail-mark agrees", "aria-hidden": "true" }, state),
+      ),
+    );
   }
 
   /** Light the card of a step. */
@@ -129,7 +161,10 @@ export class SumScreen extends Screen {
     this.mark(this.ids[to]);
     const card = this.cards.children[to];
     card.focus({ preventScroll: true });
-    card.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+    card.scrollIntoView({
+      block: "start",
+      behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
+    });
   }
 
   press(event) {
@@ -143,7 +178,10 @@ export class SumScreen extends Screen {
     const program = numpyProgram(this.facts);
     const done = el("span", { class: "hint", role: "status" });
     const copy = async () => {
-      await navigator.clipboard.writeText(program).then(() => done.replaceChildren(t("sum.numpy.copied")), () => done.replaceChildren(t("sum.numpy.by.hand")));
+      await navigator.clipboard.writeText(program).then(
+        () => done.replaceChildren(t("sum.numpy.copied")),
+        () => done.replaceChildren(t("sum.numpy.by.hand")),
+      );
     };
     const code = el("pre", { tabindex: "0", role: "region", "aria-label": t("sum.numpy"), translate: "no" }, program);
     const buttons = [

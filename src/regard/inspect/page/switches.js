@@ -41,7 +41,15 @@ export function heldTo(view, request) {
   const last = view.target.texts.length - 1;
   const begun = view.target.tokens.findIndex((token) => (last === 0 ? token.kind === "text" : token.part === last));
   const from = begun < 0 ? view.target.tokens.length - 1 : begun - 1;
-  return { ...request, mode: "greedy", max_tokens: 0, prefix: view.target.writes.slice(from).filter(Boolean).map((one) => one.id) };
+  return {
+    ...request,
+    mode: "greedy",
+    max_tokens: 0,
+    prefix: view.target.writes
+      .slice(from)
+      .filter(Boolean)
+      .map((one) => one.id),
+  };
 }
 
 /** The buttons and what they showed last. */
@@ -51,7 +59,13 @@ export class SwitchPanel {
     this.buttons = el("div", { class: "switch-row" });
     this.result = el("div", { class: "switch-result", "aria-live": "polite" });
     const title = t("sum.switch.title");
-    this.element = el("section", { class: "switch-panel", "aria-label": title }, el("h3", {}, title), this.buttons, this.result);
+    this.element = el(
+      "section",
+      { class: "switch-panel", "aria-label": title },
+      el("h3", {}, title),
+      this.buttons,
+      this.result,
+    );
   }
 
   /** Follow a pivot; what was switched stays switched. */
@@ -64,15 +78,23 @@ export class SwitchPanel {
   }
 
   button(id) {
-    return el("button", {
-      type: "button", class: "switch", "aria-pressed": String(id === this.chosen), dataset: { switch: id, act: id },
-      onclick: () => this.choose(id === this.chosen ? null : id),
-    }, t(`sum.switch.${id}`));
+    return el(
+      "button",
+      {
+        type: "button",
+        class: "switch",
+        "aria-pressed": String(id === this.chosen),
+        dataset: { switch: id, act: id },
+        onclick: () => this.choose(id === this.chosen ? null : id),
+      },
+      t(`sum.switch.${id}`),
+    );
   }
 
   choose(id) {
     this.chosen = id;
-    for (const button of this.buttons.children) button.setAttribute("aria-pressed", String(button.dataset.switch === id));
+    for (const button of this.buttons.children)
+      button.setAttribute("aria-pressed", String(button.dataset.switch === id));
     this.run();
   }
 
@@ -101,8 +123,12 @@ export class SwitchPanel {
     const before = facts.alpha;
     const top = before.indexOf(Math.max(...before));
     const values = {
-      token: tokenDatum(facts.named), key: tokenDatum(facts.keys[top]), from: percent(before[top]), to: percent(after[top]),
-      before: figure(spread(before), 1), after: figure(spread(after), 1),
+      token: tokenDatum(facts.named),
+      key: tokenDatum(facts.keys[top]),
+      from: percent(before[top]),
+      to: percent(after[top]),
+      before: figure(spread(before), 1),
+      after: figure(spread(after), 1),
     };
     return [
       el("p", { class: "words" }, t(`sum.switch.purpose.${id}`)),
@@ -132,14 +158,26 @@ export function spread(weights) {
 /** The keys that either row looks at most, with both weights. */
 function weightPairs({ keys }, before, after) {
   const size = Array.from(keys, (_, j) => Math.max(before[j], after[j]));
-  const most = largest(size, SHOWN_KEYS).filter((j) => size[j] > 0).sort((a, b) => a - b);
+  const most = largest(size, SHOWN_KEYS)
+    .filter((j) => size[j] > 0)
+    .sort((a, b) => a - b);
   const bar = (share, name) => {
     const filled = el("span", { class: `bar ${name}`, style: { width: `${(100 * share).toFixed(1)}%` } });
     const track = el("span", { class: "bar-track", "aria-hidden": "true" }, filled);
-    return el("td", {}, el("span", { class: "pair" }, track, el("span", { class: "bar-number", translate: "no" }, percent(share))));
+    return el(
+      "td",
+      {},
+      el("span", { class: "pair" }, track, el("span", { class: "bar-number", translate: "no" }, percent(share))),
+    );
   };
-  const lines = most.map((j) => el("tr", {}, el("th", { scope: "row" }, tokenDatum(keys[j])), bar(before[j], "before"), bar(after[j], "after")));
-  const head = el("tr", {}, ["sum.column.key", "sum.switch.with", "sum.switch.without"].map((key) => el("th", { scope: "col" }, t(key))));
+  const lines = most.map((j) =>
+    el("tr", {}, el("th", { scope: "row" }, tokenDatum(keys[j])), bar(before[j], "before"), bar(after[j], "after")),
+  );
+  const head = el(
+    "tr",
+    {},
+    ["sum.column.key", "sum.switch.with", "sum.switch.without"].map((key) => el("th", { scope: "col" }, t(key))),
+  );
   return el("table", { class: "pairs" }, el("thead", {}, head), el("tbody", {}, lines));
 }
 
@@ -148,16 +186,28 @@ function outputPair({ view, model }, free, held) {
   const [before, after] = [outputText(view), outputText(free)];
   const line = (key, words) => el("div", { class: "output-line" }, el("span", { class: "label" }, t(key)), words);
   const loss = view.target && partOf(model, "decoder.self") ? lossOf(held) - lossOf(view) : null;
-  return el("div", { class: "outputs" },
+  return el(
+    "div",
+    { class: "outputs" },
     line("sum.switch.with", before ?? t("sum.switch.vectors")),
     line("sum.switch.without", after ?? t("sum.switch.vectors")),
-    before && el("p", { class: "words" }, t(before.textContent === after.textContent ? "sum.switch.equal" : "sum.switch.changed")),
-    lossWords(loss));
+    before &&
+      el(
+        "p",
+        { class: "words" },
+        t(before.textContent === after.textContent ? "sum.switch.equal" : "sum.switch.changed"),
+      ),
+    lossWords(loss),
+  );
 }
 
 function lossWords(loss) {
   if (loss === null || !Number.isFinite(loss)) return null;
-  return el("p", { class: "words" }, t(`sum.switch.${loss > 0 ? "worse" : "better"}`, { nats: numberText(Math.abs(loss), 2) }));
+  return el(
+    "p",
+    { class: "words" },
+    t(`sum.switch.${loss > 0 ? "worse" : "better"}`, { nats: numberText(Math.abs(loss), 2) }),
+  );
 }
 
 /** Mean -log p of a target's tokens. */
