@@ -1,4 +1,4 @@
-# make demo: train the demo translator, score it, draw its attention.     make test: every check, every quick test.
+# make demo: train the demo translator, score it, draw its attention.     make test: all checks, all tests but the slow.
 # Both start from a bare machine with Python >= 3.11; choose another with `make test PYTHON=python3.12`.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -13,11 +13,11 @@ demo: .venv/installed-demo
 
 test: .venv/installed-dev
 	scripts/check
-	scripts/test
+	scripts/test --whole
 
 # The stamps are written last, so a failed or interrupted install is done again.
 .venv/installed-demo: pyproject.toml constraints.txt
-	$(install) '.[demo]'
+	$(install) '.[demo,look]'
 	touch $@
 
 .venv/installed-dev: pyproject.toml constraints.txt

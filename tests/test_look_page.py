@@ -31,6 +31,7 @@ def home(workplace: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.whole
 def test_the_shell_block_does_what_is_said(home: Path) -> None:
     (script,) = blocks(ENGLISH, "sh")
     environment = os.environ | {"PATH": f"{home / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
@@ -41,6 +42,7 @@ def test_the_shell_block_does_what_is_said(home: Path) -> None:
     assert "regard-data" in (home / "look.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("number", range(len(blocks(ENGLISH, "python"))))
 def test_the_python_blocks_run(
     home: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int

@@ -74,6 +74,7 @@ def home(furnish: Callable[[], Path]) -> Path:
     return folder
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("title", APART)
 def test_the_blocks_of_a_section_run_by_themselves(
     title: str, furnish: Callable[[], Path], write_gpt2: Callable[..., Path]
@@ -93,6 +94,7 @@ def test_the_blocks_of_a_section_run_by_themselves(
     assert words in said
 
 
+@pytest.mark.whole
 def test_the_shell_blocks_do_what_is_said(home: Path) -> None:
     hypotheses = (home / "test.hyp.de").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in (home / "test.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -107,6 +109,7 @@ def test_the_shell_blocks_do_what_is_said(home: Path) -> None:
     assert {"recipe.toml", "run.jsonl", "curves.svg"} <= {path.name for path in (home / "runs" / "en-de").iterdir()}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("number", range(len(blocks(ENGLISH, "python"))))
 def test_the_python_blocks_run(
     home: Path, one_thread: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int

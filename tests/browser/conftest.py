@@ -78,6 +78,13 @@ class Opened:
             self.page.wait_for_timeout(15)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All tests of this folder take a browser."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.whole)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Chromium, as `scripts/browser` finds it, or a failure that says what to type."""

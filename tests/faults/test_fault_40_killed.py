@@ -136,6 +136,7 @@ def check(data: Path, folder: Path, *, kills: int, seed: int) -> None:
         finished(folder)
 
 
+@pytest.mark.whole
 def test_killed_ten_times(data_dir: Callable[[str], Path], tmp_path: Path) -> None:
     check(data_dir("multi30k"), tmp_path, kills=10, seed=1)
 

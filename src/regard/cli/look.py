@@ -78,16 +78,13 @@ def run(args: Arguments) -> None:
     asked = Sample(args.texts, args.target, args.to) if args.texts else None
     if args.html is not None:
         _write(args, open_model(args.model), asked)
-    elif args.text or args.json:
+    elif args.json:
+        from regard.inspect.payload import fingerprint, view_json
+
         seen = looks(open_model(args.model), asked, 1)[0]
-        if args.json:
-            from regard.inspect.payload import fingerprint, view_json
-
-            print_json(view_json(seen.view, mark=fingerprint(seen.model.path)))
-        else:
-            from regard.inspect.notebook import can_show_blocks
-
-            print(seen.as_text(width=shutil.get_terminal_size().columns, blocks=can_show_blocks()))
+        print_json(view_json(seen.view, mark=fingerprint(seen.model.path)))
+    elif args.text:
+        _print_map(open_model(args.model), asked)
     else:
         _serve(args, open_model, asked)
 
@@ -110,6 +107,14 @@ def looks(model: Loaded, asked: Sample | None, count: int) -> list[Look]:
     if asked is not None:
         return [look(model, asked.texts, target=asked.target, to=asked.to)]
     return [look(model, one.texts, to=one.to) for one in samples(model, count)]
+
+
+def _print_map(model: Loaded, asked: Sample | None) -> None:
+    """The attention as a map of text, as wide as the terminal."""
+    from regard.inspect.notebook import can_show_blocks
+
+    (seen,) = looks(model, asked, 1)
+    print(seen.as_text(width=shutil.get_terminal_size().columns, blocks=can_show_blocks()), flush=True)
 
 
 def _write(args: Arguments, model: Loaded, asked: Sample | None) -> None:
@@ -153,6 +158,8 @@ def _serve(args: Arguments, open_model: Callable[[Path], Loaded], asked: Sample 
                 f"there is no browser to open here. From another machine: ssh -L {port}:{HOST}:{port} THIS_MACHINE, "
                 "then open the address there. Or: regard look MODEL TEXT --html FILE, or --text", soft_wrap=True,
             )  # fmt: skip
+            if asked is not None and sys.stdout.isatty():  # somebody sits here and wants to see something
+                _print_map(open_model(args.model), asked)
         # What a tab still waits for has a second, then is cut off without a word; the app itself tells faults of ours.
         config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
         with suppress(KeyboardInterrupt):

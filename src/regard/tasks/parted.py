@@ -9,7 +9,6 @@ What it does not know: tokens, models.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import sysconfig
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from regard.data.files import read_lines
 from regard.data.places import find_data
 from regard.hub.atomic import write_text_atomic
 
@@ -40,9 +40,7 @@ class PartedTable:
 
     def write(self, folder: Path) -> None:
         """Put train.tsv, dev.tsv and test.tsv into `folder`, which is made; raises DataError without the table."""
-        raw = find_data(self.table).read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
-        lines = [line for line in text.split("\n") if line.strip()]
+        lines = [line for line in read_lines(find_data(self.table)) if line.strip()]
         _write(folder, "tsv", ((line.split("\t")[self.column - 1], line) for line in lines), dev=0.01, test=0.1)
 
 

@@ -7,13 +7,13 @@ What it does not know: tokens, models.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from regard.data.files import read_lines
 from regard.data.labelled import LabelValue, read_labelled
 from regard.data.places import find_data
 from regard.errors import DataError
@@ -36,11 +36,13 @@ class FoldApart:
     held: str
 
     def write(self, folder: Path) -> None:
-        """Put train.tsv and test.tsv into `folder`, which is made; raises DataError without the table or the fold."""
-        raw = find_data(self.table).read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
-        header, *lines = [line for line in text.split("\n") if line.strip()]
-        place = header.split("\t").index(self.column)
+        """Put train.tsv and test.tsv into `folder`, which is made; raises DataError without table, column or fold."""
+        header, *lines = [line for line in read_lines(find_data(self.table)) if line.strip()]
+        names = header.split("\t")
+        if self.column not in names:
+            raise DataError("the table has no such column", where=self.table, expected=", ".join(names),
+                            got=self.column)  # fmt: skip
+        place = names.index(self.column)
         parts: dict[bool, list[str]] = {True: [], False: []}
         for line in lines:
             parts[line.split("\t")[place] == self.held].append(line)

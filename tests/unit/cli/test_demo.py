@@ -23,6 +23,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "SIZES", {"train": 1_000, "dev": 54, "test": 54})
 
 
+@pytest.mark.whole
 def test_a_demo_from_nothing_and_again(small: None, command: Command, tmp_path: Path) -> None:
     out = tmp_path / "run"
     code, said, err = command("demo", "--out", str(out))
@@ -50,6 +51,7 @@ def test_a_demo_from_nothing_and_again(small: None, command: Command, tmp_path: 
     assert errors[report["layer"]] == min(errors) and all(0 < error < 1 for error in errors)
 
 
+@pytest.mark.whole
 def test_a_demo_cut_short_is_gone_on_with(small: None, command: Command, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ("train", "translation", str(out / "data" / "train.tsv"), "--dev", str(out / "data" / "dev.tsv"))

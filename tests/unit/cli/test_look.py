@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
 import socket
 import subprocess
@@ -45,6 +47,24 @@ def test_the_page_is_served_until_ctrl_c(workplace: Path) -> None:
             _, err = process.communicate(timeout=60)
     assert process.returncode == 0 and "Traceback" not in err and "ERROR" not in err
     assert "--html FILE" in err and "ssh -L" in err, "no browser here, so it says what else there is"
+
+
+def test_in_a_terminal_without_a_browser_the_map_is_shown(workplace: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "regard", "look", "run", TEXT, "--port", "0", "--threads", "1"]
+    bare = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    process = subprocess.Popen(command, cwd=workplace, stdout=theirs, stderr=subprocess.DEVNULL, env=bare)
+    os.close(theirs)
+    shown = b""
+    try:
+        while b"decoder.cross, layer 0" not in shown:
+            assert select.select([ours], [], [], 60)[0], shown
+            shown += os.read(ours, 4096)  # an OSError where the process ends without it
+        assert shown.startswith(b"http://127.0.0.1:")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
 
 
 def test_terminated_it_ends_at_once(workplace: Path) -> None:

@@ -427,10 +427,11 @@ for folder in large:
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the kernel keeps no such number")
 def test_a_checkpoint_is_never_in_memory_twice(gpt2: GPT2) -> None:
-    # 130 MB in float32: what else a process may take meanwhile, some 15 MB, is little beside it
+    # 130 MB in float32. Twice would be 2.0 and more; what else a process takes meanwhile is 15 MB here and 50 on a
+    # machine whose kernel maps a file's pages in larger steps.
     sizes = {"n_embd": 480, "n_layer": 12}
     folders = [gpt2("small"), gpt2("large", **sizes), gpt2("half", dtype=torch.bfloat16, **sizes)]
     command = [sys.executable, "-c", MEASURE, *map(str, folders)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     for share in map(float, done.stdout.split()):
-        assert 0.9 < share < 1.3
+        assert 0.9 < share < 1.6

@@ -58,6 +58,7 @@ def test_a_figure_shows_one_head_or_the_mean(look: regard.Look) -> None:
         look.plot(CROSS, 2)
 
 
+@pytest.mark.filterwarnings("ignore:Glyph .* missing from font")
 def test_a_figure_takes_any_token(look: regard.Look) -> None:
     from regard.inspect.plot import draw_attention
 
