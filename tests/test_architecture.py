@@ -19,7 +19,7 @@ SRC = CHECKOUT / "src" / "regard"
 FILES = sorted(SRC.rglob("*.py"))
 
 FLOORS = {
-    **dict.fromkeys(("errors", "config", "machine", "processes", "recipes"), 0),
+    **dict.fromkeys(("errors", "config", "limits", "machine", "processes", "recipes"), 0),
     **dict.fromkeys(("model", "text"), 1),
     **dict.fromkeys(("data", "hub", "runtime"), 2),
     **dict.fromkeys(("generate",), 3),

@@ -6,8 +6,8 @@
     regard.train("language-model", source="novels", out="runs/novels", minutes=10)
     regard.look("runs/en-de", "A man rides a bicycle.").weights("decoder.layers.0.cross_attn")
 
-What is unusual: `load` opens folders of ours and of Hugging Face's alike, of every task; what it gives (`Loaded`) does
-what its task can.
+What is unusual: `load` opens folders of ours and of Hugging Face's alike, of every task, plain or quantised; what it
+gives (`Loaded`) does what its task can.
 What it does not know: the command line. It prints nothing but, in `train`, a line now and then on stderr.
 """
 
@@ -17,19 +17,23 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
+
+import torch
 
 from regard import machine
 from regard.config import build, to_toml
 from regard.data import Finding
 from regard.errors import CheckpointError, ConfigError
-from regard.hub.folder import load_model
+from regard.hub.atomic import recover_folder, verify_manifest
+from regard.hub.folder import describe_model, find_model, load_model, open_vocabularies
+from regard.hub.quantized import QUANTIZED, is_quantized, map_tensors, read_form
 from regard.inspect.edits import Edit
 from regard.inspect.notebook import Look
 from regard.inspect.scripts import Request
 from regard.inspect.views import run as run_and_see
 from regard.loaded import DOES, TOGETHER, Loaded
-from regard.runtime import keep_freed_memory
+from regard.runtime import FORMS, Form, furnish, keep_freed_memory
 from regard.tasks.continuation import Generation
 from regard.tasks.texts import Translation
 from regard.training import DevEvent, Event, Progress, Recipe, Reporter, Result
@@ -44,29 +48,76 @@ __all__ = ["TOGETHER", "Generation", "Loaded", "Look", "TextPath", "Translation"
 
 
 def load(
-    path: TextPath, *, device: str | None = None, threads: int | None = None, allow_nonfinite: bool = False
-) -> Loaded:
+    path: TextPath, *, device: str | None = None, threads: int | None = None, dtype: Form | Literal["auto"] = "auto",
+    allow_nonfinite: bool = False,
+) -> Loaded:  # fmt: skip
     """Open a model folder, a run folder, whose best checkpoint it takes, or a Hugging Face folder of a family we know.
 
     Args:
         device: "cpu", "cuda", "cuda:1", "mps"; None: the quickest there is.
         threads: to compute with, in the whole process; None leaves it as it is.
+        dtype: what its matrices are brought into for use (`Loaded.fast`): "fp32", "bf16" or "int8". "auto": what a
+            folder was quantised to and found to be good in, else "fp32".
         allow_nonfinite: open a model although it holds NaN or infinite weights.
 
     Raises:
-        CheckpointError: the folder is missing, damaged, of an unknown task, or its parts do not fit one another.
-        ConfigError: there is no such device.
+        CheckpointError: the folder is missing, damaged, of an unknown task, or its parts do not fit one another; what
+            it was quantised to was not found to be good.
+        ConfigError: there is no such device or form; int8 is not computed there; a quantised folder has another form.
     """
+    if dtype not in ("auto", *FORMS):
+        raise ConfigError("unknown form of matrices", where="dtype", expected=f"auto, {', '.join(FORMS)}", got=dtype)
     if threads is not None:
         machine.set_threads(threads)
     where = machine.pick_device(device)
     keep_freed_memory()
+    if is_quantized(Path(path)):
+        return _quantized(Path(path), where, dtype, allow_nonfinite=allow_nonfinite)
+    form: Form = "fp32" if dtype == "auto" else dtype
+    _computable(form, where)
     folder = load_model(path, allow_nonfinite=allow_nonfinite)
-    if folder.about.get("task") not in DOES:
-        raise CheckpointError("a model of a task that this regard does not know", where=folder.path / "config.json",
-                              expected=" or ".join(DOES), got=folder.about.get("task"))  # fmt: skip
+    _known(folder.about, folder.path)
     model = folder.model.to(where)
-    return Loaded(folder.path, model, folder.tokenizer, folder.target_tokenizer, folder.about, folder.notes)
+    return Loaded(folder.path, model, folder.tokenizer, folder.target_tokenizer, folder.about, folder.notes,
+                  form)  # fmt: skip
+
+
+def _quantized(path: Path, where: torch.device, dtype: str, *, allow_nonfinite: bool) -> Loaded:
+    """A model whose matrices are rounded already: what is in its folder is what is computed with."""
+    folder = find_model(path)
+    recover_folder(folder)
+    verify_manifest(folder)
+    described = describe_model(folder)
+    form, report = read_form(described.about, folder)
+    if dtype not in ("auto", form):
+        raise ConfigError(f"this model was quantised to {form}, and is nothing else any more", where=folder,
+                          expected=f"{form} or auto", got=dtype, mend="take the model that it was made of")  # fmt: skip
+    if dtype == "auto" and report.get("passed") is not True:
+        raise CheckpointError("nothing says that this model is as good as the one it was made of", where=folder,
+                              expected='"passed": true in the report in config.json', got=report.get("passed"),
+                              mend=f"quantise it anew; or use it all the same: --dtype {form}")  # fmt: skip
+    _computable(form, where)
+    _known(described.about, folder)
+    source, target, about = open_vocabularies(described)
+    bare, tensors = map_tensors(described, allow_nonfinite=allow_nonfinite)
+    if where.type == "cpu":
+        model = furnish(bare, tensors, cast(Form, form))
+    else:
+        bare.load_state_dict(tensors, assign=True)
+        model = bare.eval().to(where)
+    return Loaded(folder, model, source, target, about, described.notes)
+
+
+def _computable(form: str, where: torch.device) -> None:
+    if form == "int8" and where.type != "cpu":
+        raise ConfigError("int8 is computed on the CPU alone", where="dtype", expected="the device cpu", got=where,
+                          mend="--device cpu, or the plain model with --dtype bf16")  # fmt: skip
+
+
+def _known(about: Mapping[str, Any], folder: Path) -> None:
+    if about.get("task") not in DOES:
+        raise CheckpointError("a model of a task that this regard does not know", where=folder / "config.json",
+                              expected=" or ".join(DOES), got=about.get("task"))  # fmt: skip
 
 
 def look(
@@ -88,10 +139,14 @@ def look(
         edits: changes to the model (`regard.inspect.edits`): a head off, an edge removed, no mask ..
 
     Raises:
-        ConfigError: the text is not what such a model reads, or too long to be looked at (512 tokens a side).
+        ConfigError: the text is not what such a model reads, or too long to be looked at (512 tokens a side); the
+            model is quantised.
         CheckpointError: as `load`.
     """
     loaded = model if isinstance(model, Loaded) else load(model)
+    if QUANTIZED in loaded.about:
+        raise ConfigError("a quantised model is not looked into", where=loaded.path, expected="its plain weights",
+                          mend="take the model that it was made of")  # fmt: skip
     texts = (text,) if isinstance(text, str) else tuple(text)
     return Look(loaded, run_and_see(loaded, Request(texts=texts, to=to, target=target, edits=tuple(edits))))
 

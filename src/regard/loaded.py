@@ -22,6 +22,7 @@ from typing import Any, Unpack, overload
 from regard.errors import ConfigError
 from regard.generate import context
 from regard.model import Model
+from regard.runtime import Form, make_fast
 from regard.tasks.alignment import score_tokens
 from regard.tasks.continuation import Generation, Options, Wish, Writer
 from regard.tasks.conventions import Conventions
@@ -61,11 +62,18 @@ class Loaded(Understanding):
     """The facts of config.json: task, languages, training."""
     notes: tuple[str, ...] = field(default=(), repr=False)
     """What of a folder of another tool's is not in the model, in sentences."""
+    form: Form | None = None
+    """What its matrices are brought into for use by `regard.runtime`: "fp32", "bf16", "int8"; None: they stay as is."""
 
     @property
     def task(self) -> str:
         """What the model was trained for."""
         return str(self.about["task"])
+
+    @cached_property
+    def fast(self) -> Model:
+        """The model as texts are read and written with it; `model` is what is looked into."""
+        return self.model if self.form is None else make_fast(self.model, self.form)
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
@@ -136,7 +144,7 @@ class Loaded(Understanding):
         _possible(beam, n_best, no_repeat_ngram)
         codes = [to] * len(texts) if to is None or isinstance(to, str) else _beside(texts, to, "to")
         prefixes = [""] * len(texts) if prefix is None else _beside(texts, not_one(prefix), "prefix")
-        translator = Translator(self.model, self.tokenizer, float(self.about.get("length_ratio", 3.0)),
+        translator = Translator(self.fast, self.tokenizer, float(self.about.get("length_ratio", 3.0)),
                                 self.languages[1], self.target_tokenizer, self.conventions)  # fmt: skip
         request = Request(
             beam=beam, n_best=n_best, alignments=alignments, terms=Terms(glossary or {}, protect),
@@ -265,7 +273,7 @@ class Loaded(Understanding):
         """
         self._able("generate")
         prompts = [prompt] if isinstance(prompt, str) else prompt
-        found = Writer(self.model, self.tokenizer, self.conventions).generate(prompts, Wish(**options))
+        found = Writer(self.fast, self.tokenizer, self.conventions).generate(prompts, Wish(**options))
         if cut := [one.left_out for one in found if one.left_out]:
             what = f"{len(cut):,} of {len(found):,} prompts are longer than the model looks back"
             warnings.warn(f"{what}; up to {max(cut):,} tokens at a beginning were left out", stacklevel=2)
@@ -286,7 +294,7 @@ class Loaded(Understanding):
         wish = Wish(**options)
         if wish.n != 1:
             raise ConfigError("one continuation is streamed", where="n", expected=1, got=wish.n, mend="call generate")
-        left_out, pieces = Writer(self.model, self.tokenizer, self.conventions).stream(prompt, wish)
+        left_out, pieces = Writer(self.fast, self.tokenizer, self.conventions).stream(prompt, wish)
         if left_out:
             what = "the prompt is longer than the model looks back"
             warnings.warn(f"{what}; {left_out:,} tokens at its beginning were left out", stacklevel=2)

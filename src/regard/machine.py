@@ -18,11 +18,11 @@ import platform
 import random
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 import torch
@@ -31,6 +31,9 @@ from torch import Tensor
 
 from regard.config import build, to_tree
 from regard.errors import ConfigError
+from regard.limits import memory, usable_cores
+
+T = TypeVar("T")
 
 # ---------------------------------------------------------------- what there is
 
@@ -86,65 +89,6 @@ def _devices() -> list[str]:
     if torch.backends.mps.is_available():
         found.append("mps")
     return found
-
-
-def usable_cores() -> int:
-    """Cores this process may use: its affinity, or less under a control group's quota (rounded up)."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    for folder in _control_groups("cpu"):
-        names = ("cpu.max",) if (folder / "cpu.max").exists() else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-        match [number for name in names for number in _integers(folder / name)]:
-            case [quota, period] if quota > 0:
-                cores = min(cores, math.ceil(quota / period))
-    return cores
-
-
-def memory() -> tuple[int | None, int | None]:
-    """(all, available now) bytes of memory for this process, within its control group; None where unknown."""
-    kibibytes = _named_integers(Path("/proc/meminfo"))
-    if not kibibytes:
-        unix = hasattr(os, "sysconf")
-        return (os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if unix else None), None
-    total, available = kibibytes["MemTotal:"] * 1024, kibibytes["MemAvailable:"] * 1024
-    for folder in _control_groups("memory"):
-        limit = _integers(folder / "memory.max") or _integers(folder / "memory.limit_in_bytes")
-        used = _integers(folder / "memory.current") or _integers(folder / "memory.usage_in_bytes")
-        if limit and used:
-            stat = _named_integers(folder / "memory.stat")  # file pages count as used, but are given back when needed
-            files = stat.get("total_inactive_file", stat.get("inactive_file", 0))
-            total, available = min(total, limit[0]), min(available, limit[0] - used[0] + files)
-    return total, available
-
-
-def _control_groups(controller: str) -> list[Path]:
-    """Folders of this process's control group and its ancestors, in version 1 and 2; none off Linux.
-
-    A limit may sit on any of them. In a container the path of /proc/self/cgroup may lie outside: then the root counts.
-    """
-    file = Path("/proc/self/cgroup")
-    folders = []
-    for line in file.read_text().splitlines() if file.exists() else []:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "" or controller in controllers.split(","):
-            root = Path("/sys/fs/cgroup") / (controller if controllers else "")
-            inner = root / path.lstrip("/")
-            folders += [place for place in (inner, *inner.parents) if place.is_relative_to(root)]
-    return folders
-
-
-def _integers(file: Path) -> list[int]:
-    """The integers in a one-line file; none when it is absent or says "max" (no limit)."""
-    try:
-        return [int(word) for word in file.read_text().split()]
-    except (OSError, ValueError):
-        return []
-
-
-def _named_integers(file: Path) -> dict[str, int]:
-    """The lines `name integer ...` of a file under /proc or /sys; empty when it is absent."""
-    if not file.exists():
-        return {}
-    return {row[0]: int(row[1]) for row in map(str.split, file.read_text().splitlines())}
 
 
 # ---------------------------------------------------------------- what to use
@@ -245,16 +189,29 @@ def attention_kernel(speeds: Speeds, device: torch.device, dtype: torch.dtype, l
 def speeds(device: torch.device, *, refresh: bool = False) -> Speeds:
     """The table of this device, CPU, torch and thread count: from the cache, else measured (2 s) and put there.
 
-    The cache is `$XDG_CACHE_HOME/regard/speeds-<hash>.json`; one that cannot be read or written is done without.
     A table taken while other programs kept the cores busy may mislead: `regard doctor --speed` takes it anew.
     """
-    facts = [device.type, _cpu_name(), _devices(), torch.__version__, torch.get_num_threads(), LENGTHS, _TOKENS]
-    name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-    file = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard" / f"speeds-{name}.json"
+    facts = [device.type, LENGTHS, _TOKENS]
+    return remembered("speeds", facts, Speeds, lambda: measure_speeds(device), refresh=refresh)
+
+
+def remembered(kind: str, facts: Sequence[object], form: type[T], measure: Callable[[], T], *, refresh: bool) -> T:
+    """What `measure` finds on this machine, with this torch and so many threads: from the cache, else measured.
+
+    Args:
+        kind: the cache's file is `$XDG_CACHE_HOME/regard/<kind>-<hash>.json`; one that cannot be read or written is
+            done without.
+        facts: what else it depends on.
+        form: the dataclass that it is.
+        refresh: measure anew.
+    """
+    known = [*facts, _cpu_name(), _devices(), torch.__version__, torch.get_num_threads()]
+    name = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
+    file = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard" / f"{kind}-{name}.json"
     if not refresh:
         with contextlib.suppress(OSError, ValueError, ConfigError):
-            return build(Speeds, json.loads(file.read_text()), where=str(file))
-    measured = measure_speeds(device)
+            return build(form, json.loads(file.read_text()), where=str(file))
+    measured = measure()
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(f".{os.getpid()}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from regard.cli.common import Common
+from regard.cli.common import InUse
 from regard.cli.console import err_console, print_json, table
 from regard.errors import ConfigError, DataError
 
@@ -26,7 +26,7 @@ NO_ANSWER = "(the text does not say)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(Common):
+class Arguments(InUse):
     """Find the piece of a text that answers a question.
 
     regard answer runs/qa --question 'Who wrote it?' --context 'It was written by Ada.'
@@ -62,7 +62,7 @@ def run(args: Arguments) -> None:
         raise ConfigError("a question needs a text", where="regard answer", got=got,
                           expected="--context TEXT or --context-file FILE")  # fmt: skip
     context = args.context if args.context_file is None else read_context(args.context_file)
-    model = load(args.model, device=str(device))
+    model = load(args.model, device=str(device), dtype=args.dtype)
     found = model.answer(args.question, context or "", top_k=args.top_k, null_threshold=args.null_threshold)
     if found.left_out:
         err_console.print(f"the question is too long; its last {found.left_out:,} tokens were left out")

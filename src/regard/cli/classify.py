@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from tyro.conf import Positional, arg
 
-from regard.cli.common import Common
+from regard.cli.common import InUse
 from regard.cli.console import err_console, open_output
 from regard.cli.translate import arriving, slices
-from regard.errors import DataError
+from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(Common):
+class Arguments(InUse):
     """Classify lines of text: label, TAB, probability, TAB, text. A regression model says a number, no probability.
 
     echo 'a stirring , funny film' | regard classify runs/sentiment
@@ -56,9 +56,13 @@ def run(args: Arguments) -> None:
     """Classify batch by batch, each written as soon as it is there."""
     device = args.apply()
     from regard.api import TOGETHER, load
+    from regard.hub.quantized import QUANTIZED
 
-    model = load(args.model, device=str(device))
+    model = load(args.model, device=str(device), dtype=args.dtype)
     parts = model.classifier.parts
+    if args.why and QUANTIZED in model.about:
+        raise ConfigError("a quantised model has no gradients, which --why is made of", where=args.model,
+                          expected="its plain weights", mend="take the model that it was made of")  # fmt: skip
     if args.file == Path("-") and sys.stdin.isatty() and not args.quiet:
         err_console.print("a line to classify, then Enter; Ctrl-D ends")
     batches = arriving(TOGETHER) if args.file == Path("-") else slices(args.file, TOGETHER)

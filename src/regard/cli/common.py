@@ -1,6 +1,6 @@
 """The flags that every verb which computes has, and what they set.
 
-What it is: a base of the verbs' `Arguments`.
+What it is: the bases of the verbs' `Arguments`.
 What is unusual: a flag beats the environment, and that beats the default; torch itself reads OMP_NUM_THREADS and
 CUDA_VISIBLE_DEVICES.
 What it does not know: the verbs.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import arg
 
@@ -47,3 +47,12 @@ class Common:
         if self.seed is not None:
             machine.set_seed(self.seed)
         return machine.pick_device(self.device or os.environ.get("REGARD_DEVICE"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class InUse(Common):
+    """Those of the verbs that use a model as well."""
+
+    dtype: Literal["auto", "fp32", "bf16", "int8"] = "auto"
+    """What matrices are computed in: fp32, or rounded, in less memory: bf16, int8. auto: as the model was quantised,
+    else fp32."""

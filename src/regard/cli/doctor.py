@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from regard.data import Finding
     from regard.machine import Machine, Speeds
+    from regard.runtime import FewRows
 
 NO_SUMS = "no SHA-256 sums lie in this folder (regard import writes them)"
 
@@ -66,7 +67,7 @@ def _model(args: Arguments, path: Path) -> int:
     from regard.hub.atomic import verify_manifest
     from regard.laws import report_card, summary
 
-    loaded = load(path, device=str(device), allow_nonfinite=args.allow_nonfinite)
+    loaded = load(path, device=str(device), dtype="fp32", allow_nonfinite=args.allow_nonfinite)
     sums = "every file is as its SHA-256 sum says" if verify_manifest(loaded.path) else NO_SUMS
     card = report_card(loaded.model)
     if args.json:
@@ -102,17 +103,20 @@ def _data(args: Arguments) -> int:
 
 def _machine(args: Arguments) -> int:
     from regard.machine import describe_machine, self_test, speeds
+    from regard.runtime import absence, measured_few_rows
 
     device = args.apply()
     machine, checks = describe_machine(), self_test(device)
     measured = speeds(device, refresh=True) if args.speed else None
+    missing = absence()
+    few = measured_few_rows(refresh=True) if args.speed and missing is None else None
     if args.json:
-        print_json(_as_json(machine, device, checks, measured))
+        print_json(_as_json(machine, device, checks, measured) | {"kernels": missing or "compiled", "few_rows": few})
     else:
-        _show_machine(machine, device)
+        _show_machine(machine, device, missing)
         _show_checks(checks)
         if measured:
-            _show_speeds(measured, device)
+            _show_speeds(measured, device, few)
     return 0 if all(passed for _, passed, _ in checks) else 1
 
 
@@ -124,7 +128,7 @@ def _as_json(
     return {"regard": __version__, **vars(machine), "device": str(device), "self_test": tests, **speed}
 
 
-def _show_machine(machine: Machine, device: torch.device) -> None:
+def _show_machine(machine: Machine, device: torch.device, missing: str | None) -> None:
     rows = [
         ("regard", f"{__version__}, torch {machine.torch}, Python {machine.python}"),
         ("cpu", f"{machine.cpu}, {machine.instruction_set}"),
@@ -133,6 +137,7 @@ def _show_machine(machine: Machine, device: torch.device) -> None:
         ("disk", f"{size(machine.disk_free_bytes)} free here"),
         ("devices", ", ".join(machine.devices)),
         ("device", str(device)),
+        ("decoding", "kernels compiled for this CPU" if missing is None else f"by plain torch, slower: {missing}"),
     ]
     table(["machine", ""], rows)
 
@@ -142,8 +147,9 @@ def _show_checks(checks: list[tuple[str, bool, str]]) -> None:
     table(["self-test", "", ""], [(name, "ok" if passed else "FAILED", sentence) for name, passed, sentence in checks])
 
 
-def _show_speeds(measured: Speeds, device: torch.device) -> None:
+def _show_speeds(measured: Speeds, device: torch.device, few: FewRows | None) -> None:
     from regard.machine import DTYPES, attention_kernel
+    from regard.runtime import FORMS
     from regard.training.plan import bfloat16_from
 
     flops = ", ".join(f"{name} {value / 1e9:.0f} GFLOP/s" for name, value in measured.matmul_flops.items())
@@ -154,6 +160,9 @@ def _show_speeds(measured: Speeds, device: torch.device) -> None:
         ("memory read", f"{measured.read_bytes_per_second / 1e9:.1f} GB/s"),
         ("training", "in float32" + (f"; from width {width} on in bfloat16" if width else "")),
     ]
+    if few is not None:
+        up_to = ", ".join(f"{form} {getattr(few, form)}" for form in FORMS)
+        rows.append(("compiled kernels", f"for at most so many rows: {up_to}"))
     table(["speed", ""], rows)
     print()
     kernels = [

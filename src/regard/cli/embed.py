@@ -16,14 +16,14 @@ from typing import Annotated, Literal
 import numpy as np
 from tyro.conf import Positional, arg
 
-from regard.cli.common import Common
+from regard.cli.common import InUse
 from regard.cli.console import err_console, print_json, progress
 from regard.cli.translate import arriving, slices
 from regard.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(Common):
+class Arguments(InUse):
     """Write a vector for each line of text, an empty one too: an array (lines, width) of float32, for numpy.load.
 
     regard embed models/minilm sentences.txt --out sentences.npy
@@ -50,7 +50,7 @@ def run(args: Arguments) -> None:
     if args.out.suffix != ".npy":
         raise ConfigError("the file is an array of NumPy's", where="--out", expected="a name that ends in .npy",
                           got=args.out)  # fmt: skip
-    model = load(args.model, device=str(device))
+    model = load(args.model, device=str(device), dtype=args.dtype)
     if args.file == Path("-") and sys.stdin.isatty() and not args.quiet:
         err_console.print("lines of text, then Ctrl-D")
     began, parts = time.monotonic(), [model.embed([], pooling=args.pooling)]

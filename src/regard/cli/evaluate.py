@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from regard.cli.common import Common
+from regard.cli.common import Common, InUse
 from regard.cli.console import err_console, open_output, print_json, progress, table
 from regard.errors import ConfigError
 
@@ -41,7 +41,7 @@ class OnPairs(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(OnPairs):
+class Arguments(OnPairs, InUse):
     """Score a model on data it has not seen.
 
     A translator: BLEU and chrF (sacrebleu, with signatures) of its translations, and the loss on the references. A
@@ -77,7 +77,9 @@ def run(args: Arguments) -> None:
     device = args.apply()
     from regard.api import load
 
-    model = load(args.model, device=str(device))
+    model = load(args.model, device=str(device), dtype=args.dtype)
+    if args.dtype in ("bf16", "int8"):
+        model = replace(model, model=model.fast, form=None)  # for losses too, which the plain model would tell else
     began = time.monotonic()
     examples, metrics, more = measure(model, args)
     report = {

@@ -62,7 +62,7 @@ def memory_shortage(error: BaseException) -> UserError | None:
     torch_ran_out = type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in text
     if not (torch_ran_out or isinstance(error, MemoryError)):
         return None
-    from regard.machine import memory
+    from regard.limits import memory
 
     asked = re.search(r"(?i)(?:tried|unable) to allocate (([\d.]+) (\w+))", text)
     needed = "more" if not asked else size(int(asked[2])) if asked[3] == "bytes" else asked[1]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from regard.cli.common import Common
+from regard.cli.common import InUse
 from regard.cli.console import err_console, print_json
 from regard.errors import DataError
 
@@ -28,7 +28,7 @@ BETWEEN = "---"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(Common):
+class Arguments(InUse):
     """Continue a text: what the model says after a prompt, without the prompt.
 
     regard generate runs/lm --prompt 'To be' --temperature 0.8 --max-tokens 100
@@ -72,7 +72,7 @@ def run(args: Arguments) -> None:
     from regard.api import load
 
     prompt = standard_input() if args.prompt is None else args.prompt
-    model = load(args.model, device=str(device))
+    model = load(args.model, device=str(device), dtype=args.dtype)
     options: dict[str, Any] = {
         name: getattr(args, name)
         for name in (

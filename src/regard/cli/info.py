@@ -52,6 +52,7 @@ def read_facts(path: Path) -> dict[str, Any]:
         "labels": about.get("labels"),
         "license": licence_of(folder),
         "parameters": described.n_parameters,
+        "quantized": about.get("quantized"),
         "transformer": to_tree(described.config),
         "scores": training.pop("scores", {}),
         "training": training,
@@ -71,6 +72,7 @@ def _show(facts: dict[str, Any]) -> None:
         *([("labels", _some(facts["labels"]))] if facts["labels"] else []),
         ("licence", facts["license"] or "unknown"),
         ("parameters", f"{facts['parameters']:,}"),
+        *([("quantized", _rounded(facts["quantized"]))] if facts["quantized"] else []),
     ]
     table(["model", ""], rows + [("note", note) for note in facts["notes"]])
     for title, values in (("axis", facts["transformer"]), ("score", facts["scores"]), ("training", facts["training"])):
@@ -79,6 +81,13 @@ def _show(facts: dict[str, Any]) -> None:
             table([title, ""], list(_flat(values)))
     print()
     table(["file", ""], [(name, size(count)) for name, count in facts["files_bytes"].items()])
+
+
+def _rounded(told: object) -> str:
+    """The form of rounded matrices, and what was found when they were rounded."""
+    form, report = (told.get("form"), told.get("report")) if isinstance(told, dict) else (told, None)
+    found = f": {report.get('sentence')}, on {report.get('examples')} examples" if isinstance(report, dict) else ""
+    return f"{form}{found}"
 
 
 def _some(names: list[str], at_most: int = 20) -> str:

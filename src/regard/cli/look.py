@@ -73,7 +73,7 @@ def run(args: Arguments) -> None:
     from regard.inspect.samples import Sample
 
     def open_model(path: Path) -> Loaded:
-        return load(path, device=str(device))
+        return load(path, device=str(device), dtype="fp32")  # a quantised one is not looked into
 
     asked = Sample(args.texts, args.target, args.to) if args.texts else None
     if args.html is not None:

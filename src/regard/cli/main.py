@@ -41,6 +41,7 @@ VERBS = {
     "reproduce": "run a shipped recipe again, and hold its scores against the recorded ones",
     "import": "make a model folder of a Hugging Face folder",
     "export": "write a model for other tools, and show that it does the same there",
+    "quantize": "round a model's weights, and show what that costs on data",
     "look": "see what a model does, number by number, on a page",
     "info": "say what a model is",
     "doctor": "look for what is wrong: with the machine, a model, or data",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from regard.cli.common import Common
+from regard.cli.common import InUse
 from regard.cli.console import err_console, open_output
 from regard.cli.translate import arriving, slices
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(Common):
+class Arguments(InUse):
     """Find spans in lines of text. A line out for each line in: the spans as `label start-stop text`, TABs between.
 
     echo 'How far is it from Denver to Aspen ?' | regard tag runs/places
@@ -45,7 +45,7 @@ def run(args: Arguments) -> None:
     device = args.apply()
     from regard.api import TOGETHER, load
 
-    model = load(args.model, device=str(device))
+    model = load(args.model, device=str(device), dtype=args.dtype)
     model.tag([])  # a model that cannot is refused before anything is read
     if args.file == Path("-") and sys.stdin.isatty() and not args.quiet:
         err_console.print("a line to tag, then Enter; Ctrl-D ends")

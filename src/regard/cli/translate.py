@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from regard.cli.common import Common
+from regard.cli.common import InUse
 from regard.cli.console import err_console, open_output
 from regard.errors import DataError
 
@@ -33,7 +33,7 @@ LONGEST_LINE = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(Common):
+class Arguments(InUse):
     """Translate lines of text: one line out for each line in, an empty one for an empty one.
 
     echo 'A man rides a bicycle.' | regard translate runs/en-de
@@ -73,7 +73,7 @@ def run(args: Arguments) -> None:
     from regard.api import TOGETHER, load
 
     warnings.simplefilter("ignore")  # what was left out is told below, with the line's number
-    model = load(args.model, device=str(device))
+    model = load(args.model, device=str(device), dtype=args.dtype)
     if args.file == Path("-") and sys.stdin.isatty() and not args.quiet:
         err_console.print("a line to translate, then Enter; Ctrl-D ends")
     batches = arriving(TOGETHER) if args.file == Path("-") else slices(args.file, TOGETHER)

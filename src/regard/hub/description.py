@@ -50,8 +50,9 @@ class Description:
 
     @property
     def n_parameters(self) -> int:
-        """How many numbers the model holds, by the headers."""
-        return sum(stored.numel() for stored in self.weights.values())
+        """How many numbers the model holds, by the headers; scales of rounded matrices are none of them."""
+        scales = {f"{name.removesuffix('weight')}scale" for name, of in self.weights.items() if of.dtype == torch.int8}
+        return sum(stored.numel() for name, stored in self.weights.items() if name not in scales)
 
     @property
     def nbytes(self) -> int:
@@ -64,15 +65,16 @@ def read_model(described: Description, *, allow_nonfinite: bool = False) -> Mode
 
     Raises:
         CheckpointError: a table of all tensors that do not fit the configuration, in the names of their family; NaN
-            or infinite weights and `allow_nonfinite` is False; a file cannot be read.
+            or infinite weights and `allow_nonfinite` is False; a file cannot be read; they are rounded.
     """
+    refuse_quantized(described)
     config = described.config
     if (layers := config.n_encoder_layers + config.n_decoder_layers) > len(described.weights):
         # Ten million layers would take hours to build, even of nothing.
         raise CheckpointError("the configuration and the weights disagree", where=described.path,
                               expected=f"tensors for {layers:,} layers",
                               got=f"{len(described.weights):,} tensors")  # fmt: skip
-    with torch.device("meta"), _WithoutFirstValues():
+    with torch.device("meta"), WithoutFirstValues():
         model = make_model(config, described.head, described.n_labels)
     own = state_tensors(model)
     places = _places(described, own)
@@ -91,6 +93,15 @@ def read_model(described: Description, *, allow_nonfinite: bool = False) -> Mode
         del tensor, parts, part  # before the next one is read
     model.load_state_dict(filled, assign=True)
     return model.eval()
+
+
+def refuse_quantized(described: Description) -> None:
+    """Raise CheckpointError for a folder of `regard quantize`, for whoever needs weights as they were learned."""
+    if "quantized" in described.about:
+        raise CheckpointError("a quantised model, in which the weights are no longer what they were",
+                              where=described.path, expected="the plain weights",
+                              mend="take the model that it was made of; this one is for use alone: to translate, "
+                                   "generate, classify, tag, answer, embed, evaluate")  # fmt: skip
 
 
 def of_file(error: ConfigError, path: Path) -> CheckpointError:
@@ -122,7 +133,7 @@ def _is_cut_into(layout: Layout, theirs: Tensor, ours: Sequence[Tensor], config:
     return [part.shape for part in parts] == [tensor.shape for tensor in ours]
 
 
-class _WithoutFirstValues(TorchFunctionMode):
+class WithoutFirstValues(TorchFunctionMode):
     """Within it a new parameter is not given its first value, which nobody would see.
 
     On the meta device torch draws random numbers in Python, for which it first imports its compiler: 1 s and 70 MB.

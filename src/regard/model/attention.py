@@ -164,6 +164,12 @@ def narrow(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
+def by_heads(x: Tensor, heads: int, norm: nn.Module | None = None) -> Tensor:
+    """x (B, T, H * d) -> (B, H, T, d), each head normed where there is a norm."""
+    x = x.view(x.size(0), x.size(1), heads, x.size(2) // heads)
+    return (x if norm is None else norm(x)).transpose(1, 2)
+
+
 class HeadNorm(nn.RMSNorm):
     """RMSNorm over a head's width, in the dtype that autocast gave its product: torch's kernel wants one for both."""
 
@@ -194,19 +200,24 @@ class Attention(nn.Module):
 
     def queries(self, x: Tensor) -> Tensor:
         """x (B, T, D) -> (B, H, T, d)."""
-        q = self.q(x).unflatten(-1, (self.n_heads, -1))
-        return (q if self.q_norm is None else self.q_norm(q)).transpose(1, 2)
+        return by_heads(self.q(x), self.n_heads, self.q_norm)
 
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """x (B, S, D) -> keys and values, each (B, K, S, d)."""
-        k, v = (project(x).unflatten(-1, (self.kv_heads, -1)) for project in (self.k, self.v))
-        return (k if self.k_norm is None else self.k_norm(k)).transpose(1, 2), v.transpose(1, 2)
+        return by_heads(self.k(x), self.kv_heads, self.k_norm), by_heads(self.v(x), self.kv_heads)
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Q, K and V of the same tokens, for self-attention: x (B, T, D) -> (B, H, T, d) and twice (B, K, T, d)."""
+        return (self.queries(x), *self.keys_values(x))
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias | None = None) -> Tensor:
         """Attend from q (B, H, T, d) to k, v (B, K, S, d) and join the heads -> (B, T, D)."""
-        dropout = self.dropout if self.training else 0.0
         # Offered here and not where they are projected: turned by their positions, and those of a cache among them.
         q, k, v = see(self, "q", q), see(self, "k", k), see(self, "v", v)
-        z = attend(q, k, v, mask, scale=self.scale, bias=bias, dropout=dropout, site=self)
-        z = see(self, "z", z)  # (B, H, T, d)
+        z = see(self, "z", self.attend(q, k, v, mask, bias))  # (B, H, T, d)
         return see(self, "out", self.o(z.transpose(1, 2).flatten(2)))  # (B, T, D)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias | None) -> Tensor:
+        """softmax(Q K^T * scale + bias) V by heads: q (B, H, T, d), k, v (B, K, S, d) -> (B, H, T, d)."""
+        dropout = self.dropout if self.training else 0.0
+        return attend(q, k, v, mask, scale=self.scale, bias=bias, dropout=dropout, site=self)

@@ -141,10 +141,9 @@ class Block(nn.Module):
     def look_around(self, where: Where, cache: KVCache | None, h: Tensor) -> Tensor:
         """Self-attention of h (B, T, D) over itself and what the cache holds."""
         h = narrow(h)
-        k, v = self.self_attn.keys_values(h)
-        q = where.rotate(self.self_attn.queries(h))
+        q, k, v = self.self_attn.project(h)
         k, v = where.step.keep(cache, where.rotate(k), v)
-        return self.self_attn(q, k, v, where.step.mask, where.bias)
+        return self.self_attn(where.rotate(q), k, v, where.step.mask, where.bias)
 
     def look_at_source(self, memory: tuple[Tensor, Tensor], mask: Mask, h: Tensor) -> Tensor:
         """Cross-attention of h (B, T, D) to the source; the n hypotheses of a source are more queries of it."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
@@ -89,11 +88,15 @@ class Transformer(nn.Module):
     @property
     def output_embedding(self) -> Tensor:
         """The embeddings of what the model says, (V, D); a tied head projects with them."""
-        return (self.tokens if self.decoder_tokens is None else self.decoder_tokens).weight
+        return self._said.weight
 
-    def embed(self, ids: Tensor, embedding: Tensor) -> Tensor:
-        """e_t: ids (B, T), embedding (V, D) -> (B, T, D)."""
-        x = F.embedding(ids, embedding)
+    @property
+    def _said(self) -> nn.Embedding:
+        return self.tokens if self.decoder_tokens is None else self.decoder_tokens
+
+    def embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
+        """e_t: ids (B, T) -> (B, T, D)."""
+        x = embedding(ids)
         return x if self.config.embed_scale == 1 else x * self.config.embed_scale
 
     def encode(self, ids: Tensor, *, real: Tensor | None = None, types: Tensor | None = None) -> Tensor:
@@ -107,7 +110,7 @@ class Transformer(nn.Module):
             raise ConfigError("this model has no encoder", where="n_encoder_layers", got=0)
         pos = torch.arange(ids.size(1), device=ids.device)[None]
         mask = Mask(q_pos=pos, k_pos=pos, real=real, aligned=True)
-        return self.encoder(self.embed(ids, self.tokens.weight), Step(pos=pos, mask=mask), types=types)
+        return self.encoder(self.embed(ids, self.tokens), Step(pos=pos, mask=mask), types=types)
 
     def start(self, memory: Tensor | None = None, real: Tensor | None = None, *, capacity: int = 0) -> DecodeState:
         """A fresh state to decode with.
@@ -159,4 +162,4 @@ class Transformer(nn.Module):
             parts = zip(ids.split(CHUNK, 1), real.split(CHUNK, 1), strict=True)
             return torch.cat([self.decode(part, state, real=its_real) for part, its_real in parts], 1)
         step = state.advance(ids, real, pos, documents)
-        return self.decoder(self.embed(ids, self.output_embedding), step, state=state)
+        return self.decoder(self.embed(ids, self._said), step, state=state)

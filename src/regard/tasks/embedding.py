@@ -21,12 +21,10 @@ from regard.data import padded
 from regard.errors import ConfigError
 from regard.model import Model, mean_pool
 from regard.tasks.conventions import around
-from regard.tasks.groups import alike
+from regard.tasks.groups import alike, tokens_together
 from regard.text import Tokenizer
 
 Pooling = Literal["mean", "cls"]
-TOGETHER = 8_000
-"""Tokens of one pass, padding included."""
 
 
 def embed_texts(
@@ -48,7 +46,7 @@ def embed_texts(
     encoded = tokenizer.encode_batch(list(texts))
     read = [tokenizer.wrap(ids[:most]) for ids in encoded]
     vectors = torch.zeros(len(read), model.config.d_model)
-    for rows in alike([len(ids) for ids, _ in read], TOGETHER):
+    for rows in alike([len(ids) for ids, _ in read], tokens_together(model.device)):
         vectors[rows] = _pooled(model, [read[i] for i in rows], pooling)
     if normalize:
         vectors = vectors / vectors.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)

@@ -7,6 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import torch
+
+
+def tokens_together(device: torch.device) -> int:
+    """Tokens that an encoder reads in one pass, padding included.
+
+    On a CPU what passes between two layers is to stay in its caches, and small groups have little padding: MiniLM reads
+    1.7 times as many sentences a second by 1,000 tokens as by 8,000. Other devices want large products.
+    """
+    return 1_000 if device.type == "cpu" else 8_000
+
 
 def alike(sizes: Sequence[int], most: int) -> Iterator[list[int]]:
     """The numbers of all inputs in groups, small ones first.

@@ -21,11 +21,8 @@ from torch import Tensor
 from regard.data import TokenBatches, deal, padded
 from regard.model import Model
 from regard.tasks.base import InBatchOrder
-from regard.tasks.groups import alike
+from regard.tasks.groups import alike, tokens_together
 from regard.text import Tokenizer
-
-TOGETHER = 8_000
-"""Tokens of one pass without gradients, padding included."""
 
 
 class Read(NamedTuple):
@@ -109,7 +106,7 @@ def hidden_states(model: Model, reads: Sequence[Read]) -> Iterator[tuple[list[in
 
     The caller decides on gradients. Padding is masked, so the states do not depend on what is read together.
     """
-    for rows in alike([len(read.ids) for read in reads], TOGETHER):
+    for rows in alike([len(read.ids) for read in reads], tokens_together(model.device)):
         ids, real = padded([reads[i].ids for i in rows], 0, 1)
         types, _ = padded([reads[i].types for i in rows], 0, 1)
         ids, real, types = (tensor.to(model.device) for tensor in (ids, real, types))

@@ -23,8 +23,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from regard.model import Model
-from regard.tasks.groups import alike
-from regard.tasks.reading import TOGETHER, encode
+from regard.tasks.groups import alike, tokens_together
+from regard.tasks.reading import encode
 from regard.tasks.windows import Window, window_tensors
 
 
@@ -94,7 +94,7 @@ def read_windows(model: Model, windows: Sequence[Window], pad_id: int) -> Iterat
     The caller sees to evaluation mode, and to there being no gradients.
     """
     task = ExtractiveQATask()
-    for rows in alike([len(window) for window in windows], TOGETHER):
+    for rows in alike([len(window) for window in windows], tokens_together(model.device)):
         batch = WindowBatch.of([windows[i] for i in rows], pad_id).to(model.device)
         logits = _logits(model, task.hidden(model, batch), batch)
         yield rows, logits.log_softmax(1).cpu()

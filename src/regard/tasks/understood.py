@@ -32,6 +32,11 @@ class Understanding:
     about: Mapping[str, Any]
 
     @property
+    def fast(self) -> Model:
+        """The model as texts are read with it."""
+        raise NotImplementedError
+
+    @property
     def longest_source(self) -> int:
         """How many tokens of a text the model reads, beside those that stand around them."""
         raise NotImplementedError
@@ -44,7 +49,7 @@ class Understanding:
     def classifier(self) -> Classifier:
         """The model as a classifier; raises ConfigError where it is none."""
         self._able("classify")
-        return Classifier(self.model, self.tokenizer, self.about)
+        return Classifier(self.fast, self.tokenizer, self.about)
 
     def classify(self, texts: Texts, *, top_k: int = 1) -> list[Label]:
         """The label of each text, or pair of texts, with its probability, in their order.
@@ -75,7 +80,7 @@ class Understanding:
             ConfigError: the model is no tagger.
         """
         self._able("tag")
-        return Tagger(self.model, self.tokenizer, self.about).tag(not_one(texts))
+        return Tagger(self.fast, self.tokenizer, self.about).tag(not_one(texts))
 
     def answer(
         self, question: str, context: str, *, top_k: int = 1, null_threshold: float | None = None
@@ -90,7 +95,7 @@ class Understanding:
             ConfigError: top_k is less than 1, or the model answers no questions.
         """
         self._able("answer")
-        answerer = Answerer(self.model, self.tokenizer, self.about)
+        answerer = Answerer(self.fast, self.tokenizer, self.about)
         return answerer.answer(question, context, top_k=top_k, null_threshold=null_threshold)
 
     def embed(self, texts: Sequence[str], *, pooling: Pooling = "mean", normalize: bool = True) -> np.ndarray:
@@ -109,7 +114,7 @@ class Understanding:
         """
         self._able("embed")
         vectors, left_out = embed_texts(
-            self.model, self.tokenizer, not_one(texts), pooling=pooling, normalize=normalize
+            self.fast, self.tokenizer, not_one(texts), pooling=pooling, normalize=normalize
         )  # fmt: skip
         self._warn(left_out)
         return vectors

@@ -20,7 +20,7 @@ from regard.config import build, to_tree
 from regard.data.shards import is_prepared
 from regard.errors import CheckpointError, ConfigError
 from regard.hub.atomic import verify_manifest
-from regard.hub.description import Description, read_model
+from regard.hub.description import Description, read_model, refuse_quantized
 from regard.hub.folder import describe_model, open_vocabularies
 from regard.hub.packaged import model_path
 from regard.hub.weights import load_strict, state_tensors
@@ -67,10 +67,11 @@ def open_origin(path: str, task: str) -> tuple[Path, dict[str, str]]:
     """The folder of the model to start from, verified, and what a run says of it: its path and its weights' SHA-256.
 
     Raises:
-        CheckpointError: it is missing, damaged, or of another task.
+        CheckpointError: it is missing, damaged, quantised, or of another task.
     """
     described = describe_model(model_path(path))
     verify_manifest(described.path)
+    refuse_quantized(described)
     config, own = described.config, described.about.get("task")
     encoder = config.n_encoder_layers and not config.n_decoder_layers
     if own != task and not (task in ENCODING and encoder):

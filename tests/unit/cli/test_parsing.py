@@ -71,7 +71,7 @@ def test_a_seed_that_nothing_takes(verb: str, seed: int, capsys: pytest.CaptureF
     if not any(argument.flag == "--seed" for argument in known):
         return
     words = ["x"] * sum(argument.flag is None and argument.required for argument in known)
-    needed = {"--to": "hf"}
+    needed = {"--to": "int8" if verb == "quantize" else "hf"}
     flags = [word for one in known if one.flag and one.required for word in (one.flag, needed.get(one.flag, "x"))]
     assert main([verb, *words, *flags, "--seed", str(seed)]) == 2
     assert "0 to 2^63 - 1" in capsys.readouterr().err

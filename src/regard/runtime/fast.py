@@ -1,0 +1,220 @@
+"""The same Model for inference on this machine: its matrices as the machine reads them quickest.
+
+    fast = make_fast(model, "bf16")         # model itself stays as it is
+    fast.transformer.encode(..)             # the core's own forward code, on other modules
+
+What is unusual: nothing of a model is written again. Each nn.Linear is replaced by a FastLinear of the same name, the
+head by one that projects with a packed matrix; watchers see the true values of what runs. A decoder's layers keep their
+matrices as they lie for steps of few rows; an encoder's, which read whole texts, only the packed ones.
+What it does not know: texts, files, and which form suits a model's quality (`regard quantize` measures that).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from regard.model import LMHead, MaskedLMHead, Model
+from regard.model.attention import Attention, attend, by_heads
+from regard.model.layers import FeedForward
+from regard.model.masks import Mask
+from regard.model.positions import Bias
+from regard.model.watch import see, watched
+from regard.runtime.choice import few_rows
+from regard.runtime.products import FastEmbedding, FastLinear, Form, quantise_rows
+from regard.runtime.rows import few_queries_attend
+
+
+class FastLMHead(LMHead):
+    """The head of a language model with a matrix for this machine, also where it is tied to the embeddings."""
+
+    fast: FastLinear
+
+    def projection(self, embedding: Tensor) -> Tensor:
+        """W (V, D) in floating point."""
+        return self.fast.plain()
+
+    def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
+        """hidden (.., D) -> logits (.., V) in float32, whatever the model computes in."""
+        return self.fast(hidden if self.scale == 1 else hidden * self.scale)
+
+
+class FastMaskedLMHead(MaskedLMHead):
+    """The same after the one more layer of a masked language model."""
+
+    fast: FastLinear
+    projection = FastLMHead.projection
+
+    def forward(self, hidden: Tensor, embedding: Tensor) -> Tensor:
+        """hidden (.., D) -> logits (.., V) in float32."""
+        return self.fast(self.transform(hidden) * self.scale)
+
+
+SHORT = 64
+"""Keys up to which attention in the open is quicker than torch's kernel without a backward pass: MiniLM reads 5 to 14 %
+more sentences a second (python bench/inference.py --work encoder)."""
+OPEN = ("bias", "scores", "weights")
+"""What only attention in the open can show."""
+FEW_QUERIES = 8
+"""One of a step of decoding, or those of all hypotheses of a source."""
+
+
+class FastAttention(Attention):
+    """Attention with one product for Q, K and V; a step's few queries have a kernel of their own."""
+
+    qkv: FastLinear | None
+    """Of self-attention; it takes the place of q, k and v."""
+    widths: list[int]
+    compiled: bool
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As `Attention.project`."""
+        if self.qkv is None:
+            return super().project(x)
+        q, k, v = self.qkv(x).split(self.widths, -1)
+        return (
+            by_heads(q, self.n_heads, self.q_norm),
+            by_heads(k, self.kv_heads, self.k_norm),
+            by_heads(v, self.kv_heads),
+        )
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias | None) -> Tensor:
+        """As `Attention.attend`, which it is for many queries, under a bias or a watcher, and where masks differ."""
+        queries = slice(0, q.size(2))
+        if q.size(2) > FEW_QUERIES or bias is not None or not self.compiled or watched(self, *OPEN):
+            kernel = "open" if k.size(2) <= SHORT else None
+            return attend(q, k, v, mask, scale=self.scale, bias=bias, site=self, kernel=kernel)
+        visible = mask.draw(queries, columns := mask.reach(queries))
+        if visible is not None and (visible.size(1) != 1 or visible.size(2) != 1):
+            return super().attend(q, k, v, mask, bias)
+        if columns != slice(0, k.size(2)):
+            k, v = k[:, :, columns], v[:, :, columns]
+        return few_queries_attend(q, k, v, None if visible is None else visible[:, 0, 0], self.scale)
+
+
+class FastFeedForward(FeedForward):
+    """The feed-forward sublayer whose first product ends with the activation."""
+
+    sigma: str
+    """The activation's name."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As `FeedForward.forward`."""
+        if watched(self, "pre"):
+            return super().forward(x)
+        return see(self, "out", self.down(see(self, "act", self.up(x, self.sigma))))
+
+
+FAST_HEADS: dict[type[nn.Module], type[LMHead]] = {LMHead: FastLMHead, MaskedLMHead: FastMaskedLMHead}
+
+
+def make_fast(model: Model, form: Form = "fp32") -> Model:
+    """A Model that computes the same, faster: to 1e-5 in fp32, within the rounding of its matrices in bf16 and int8.
+
+    Args:
+        model: in evaluation mode; it is not changed, and what needs no other form is shared with it.
+        form: of the matrices in the layers, of the embeddings and the head over a vocabulary. What passes between them
+            is float32, or bfloat16 in bf16.
+
+    Returns:
+        For inference alone, without gradients, on the CPU. On another device it is the model itself, in bf16 a copy.
+    """
+    if model.device.type != "cpu":
+        return copy.deepcopy(model).to(torch.bfloat16) if form == "bf16" else model
+    shared = {id(parameter): parameter for parameter in model.parameters()}
+    return furnish(copy.deepcopy(model, shared), narrowed(model, form), form)
+
+
+@torch.no_grad()
+def narrowed(model: Model, form: Form) -> dict[str, Tensor]:
+    """The tensors of a model in a form, by their names, as a quantised file holds them.
+
+    In int8 the matrices of the layers and the embeddings are int8, with a `NAME.scale` (N,) beside each `NAME.weight`;
+    vectors, and what a head over classes has, are float32.
+    """
+    tensors = {name: tensor.detach() for name, tensor in model.state_dict().items()}
+    if form == "bf16":
+        return {name: tensor.to(torch.bfloat16) for name, tensor in tensors.items()}
+    if form == "int8":
+        for name in _matrices(model):
+            tensors[f"{name}.weight"], tensors[f"{name}.scale"] = quantise_rows(tensors[f"{name}.weight"])
+    return tensors
+
+
+def _matrices(model: Model) -> list[str]:
+    """The names of what is int8 in int8."""
+    inner = model.transformer
+    names = [f"transformer.{path}" for path, module in inner.named_modules() if isinstance(module, nn.Linear)]
+    names += ["transformer.tokens"] + ["transformer.decoder_tokens"] * (inner.decoder_tokens is not None)
+    return names + ["head"] * (isinstance(model.head, LMHead) and model.head.weight is not None)
+
+
+@torch.no_grad()
+def furnish(model: Model, tensors: Mapping[str, Tensor], form: Form) -> Model:
+    """Put tensors of `narrowed` into a model of the same configuration that nobody else holds (it may be on meta)."""
+    few = few_rows(form)
+    for path, module in [*model.named_modules()]:
+        if isinstance(module, Attention):
+            _join(module, tensors, path, few)
+    for path, module in [*model.named_modules()]:
+        if isinstance(module, nn.Linear):
+            _put(model, path, _linear(tensors, path, few if _takes_steps(path) else 0))
+        elif isinstance(module, nn.Embedding) and f"{path}.scale" in tensors:
+            _put(model, path, FastEmbedding(tensors[f"{path}.weight"], tensors[f"{path}.scale"]))
+        elif not isinstance(module, FastLinear):
+            for name, old in [*module.named_parameters(recurse=False)]:
+                new = tensors.get(f"{path}.{name}", old)
+                if new is not old and new.dtype != torch.int8:
+                    setattr(module, name, nn.Parameter(new, requires_grad=False))
+    for module in model.modules():
+        if isinstance(module, FeedForward) and module.gate is None:
+            module.__class__ = FastFeedForward
+            assert isinstance(module, FastFeedForward)
+            module.sigma = model.config.activation
+    if isinstance(model.head, LMHead):
+        own = model.head.weight is not None
+        source = (
+            "head"
+            if own
+            else f"transformer.{'tokens' if model.transformer.decoder_tokens is None else 'decoder_tokens'}"
+        )
+        head, model.head.weight = model.head, None
+        fast = _linear(tensors, source, few, bias=tensors.get("head.bias"), out=torch.float32)
+        head.__class__ = FAST_HEADS[type(head)]
+        head.fast = fast
+    return model.eval()
+
+
+def _join(attention: Attention, tensors: Mapping[str, Tensor], path: str, few: int) -> None:
+    """Make it a FastAttention, and of self-attention's three matrices one."""
+    attention.__class__ = FastAttention
+    assert isinstance(attention, FastAttention)
+    attention.compiled, attention.qkv = few > 0, None
+    if path.endswith("self_attn"):
+        attention.widths = [layer.out_features for layer in (attention.q, attention.k, attention.v)]
+        parts = [f"{path}.{name}" for name in "qkv"]
+        joint = {kind: torch.cat([tensors[f"{part}.{kind}"] for part in parts])
+                 for kind in ("weight", "bias", "scale") if f"{parts[0]}.{kind}" in tensors}  # fmt: skip
+        attention.qkv = _linear({f"{path}.qkv.{kind}": tensor for kind, tensor in joint.items()}, f"{path}.qkv",
+                                few if _takes_steps(path) else 0)  # fmt: skip
+        del attention.q, attention.k, attention.v
+
+
+def _takes_steps(path: str) -> bool:
+    """Whether a layer is used in each step of decoding, a few rows at a time."""
+    return path.startswith("transformer.decoder.") and not path.endswith(("cross_attn.k", "cross_attn.v"))
+
+
+def _linear(
+    tensors: Mapping[str, Tensor], name: str, few: int, *, bias: Tensor | None = None, out: torch.dtype | None = None
+) -> FastLinear:
+    weight, scale = tensors[f"{name}.weight"], tensors.get(f"{name}.scale")
+    return FastLinear(weight, tensors.get(f"{name}.bias", bias), scale=scale, few=few, out=out)
+
+
+def _put(root: nn.Module, path: str, module: nn.Module) -> None:
+    parent, _, name = path.rpartition(".")
+    setattr(root.get_submodule(parent), name, module)
