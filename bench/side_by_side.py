@@ -43,7 +43,7 @@ def run_worker(script: str, engine: str, size: str, arguments: argparse.Namespac
     """What one engine found, in a process of its own; None for one that failed or took too long, which is told."""
     command = [sys.executable, script, "--worker", engine, "--size", size, "--seconds", str(arguments.seconds)]
     # As the command `regard` does on a quiet machine; the peers run with the library's own default.
-    spin = {"OMP_WAIT_POLICY": "active"} if engine.startswith("regard") else {}
+    spin = {"GOMP_SPINCOUNT": "100000"} if engine.startswith("regard") else {}
     try:
         run = subprocess.run(
             command, capture_output=True, text=True, timeout=arguments.patience, env={**spin, **os.environ}

@@ -192,7 +192,7 @@ def run_worker(engine: str, size: str, folder: Path) -> dict:
     """One process, as its users would start it."""
     command = [sys.executable, __file__, "--worker", engine, "--size", size, "--model", str(folder)]
     # As the command `regard` does; the peers run with the library's own default.
-    spin = {"OMP_WAIT_POLICY": "active"} if engine.startswith("regard") else {}
+    spin = {"GOMP_SPINCOUNT": "100000"} if engine.startswith("regard") else {}
     run = subprocess.run(command, capture_output=True, text=True, env={**spin, **os.environ})
     if run.returncode:
         raise SystemExit(f"{engine}: failed\n{run.stderr[-2000:]}")

@@ -73,9 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def how_to_wait() -> dict[str, str]:
     """What computing threads do between two products, for the library that reads it when torch is loaded.
 
-    On a machine with nothing else to do they had best spin: a 4 + 4 layer model of width 128 trains 7 to 30 % faster
-    than with threads that sleep at once (python bench/training.py --size tiny --engines "regard bf16", under
-    OMP_WAIT_POLICY=active and =passive). Where anything else wants a core, spinning made it three to four times slower.
+    On a machine with nothing else to do they had best spin for a while: a 4 + 4 layer model of width 128 trains 7 to
+    30 % faster than with threads that sleep at once (python bench/training.py --size tiny --engines "regard bf16",
+    under GOMP_SPINCOUNT=100000 and OMP_WAIT_POLICY=passive). But not without end, as under OMP_WAIT_POLICY=active: that
+    is 9 % slower, and torch's threads and Numba's would keep each other from the cores. Where anything else wants a
+    core, spinning made it three to four times slower.
     """
     file, looks = Path("/proc/loadavg"), 4
     if not file.exists():
@@ -84,7 +86,7 @@ def how_to_wait() -> dict[str, str]:
         if int(file.read_text().split()[3].partition("/")[0]) > 1:  # tasks that run just now, and we are one
             return {"GOMP_SPINCOUNT": "300"}
         time.sleep(0.005)
-    return {"OMP_WAIT_POLICY": "active"}
+    return {"GOMP_SPINCOUNT": "100000"}
 
 
 def _terminate(signum: int, frame: FrameType | None) -> None:

@@ -21,8 +21,9 @@ from regard.runtime.rows import absence
 
 ROWS = (1, 2, 4, 8)
 OUTPUTS, INPUTS = 2_304, 768
-COPIES = 12
-"""85 MB in float32: more than most caches hold."""
+BYTES = 100 * 2**20
+"""Of all copies of the matrix: more than most caches hold."""
+SIZES = {"fp32": 4, "bf16": 2, "int8": 1}
 ROUNDS = 3
 
 
@@ -48,7 +49,7 @@ def _table(threads: int) -> FewRows:
 
 def measured_few_rows(*, refresh: bool = False) -> FewRows:
     """The table of this machine, from the cache or measured; only where `absence` is None."""
-    return remembered("rows", [ROWS, OUTPUTS, INPUTS], FewRows, _measure, refresh=refresh)
+    return remembered("rows", [ROWS, OUTPUTS, INPUTS, BYTES], FewRows, _measure, refresh=refresh)
 
 
 @torch.no_grad()
@@ -59,7 +60,8 @@ def _measure() -> FewRows:
 def _crossing(form: Form) -> int:
     """The greatest number of rows before the first that torch is quicker with."""
     plain = torch.randn(OUTPUTS, INPUTS, generator=torch.Generator().manual_seed(0))  # nobody else's numbers
-    few, many = ([_layer(plain, form, most) for _ in range(COPIES)] for most in (ROWS[-1], 0))
+    copies = -(-BYTES // (plain.numel() * SIZES[form]))
+    few, many = ([_layer(plain, form, most) for _ in range(copies)] for most in (ROWS[-1], 0))
     dtype, won = torch.bfloat16 if form == "bf16" else torch.float32, 0
     for rows in ROWS:
         x = plain[:rows].to(dtype)

@@ -3,9 +3,10 @@
     fast = make_fast(model, "bf16")         # model itself stays as it is
     fast.transformer.encode(..)             # the core's own forward code, on other modules
 
-What is unusual: nothing of a model is written again. Each nn.Linear is replaced by a FastLinear of the same name, the
-head by one that projects with a packed matrix; watchers see the true values of what runs. A decoder's layers keep their
-matrices as they lie for steps of few rows; an encoder's, which read whole texts, only the packed ones.
+What is unusual: nothing of a model is written again. Each nn.Linear is replaced by a FastLinear (those of Q, K and V of
+self-attention by one), the head by one that projects with such a layer; watchers see the true values of what runs. A
+decoder's layers keep their matrices as they lie, too, for steps of few rows; an encoder's, which read whole texts, do
+not.
 What it does not know: texts, files, and which form suits a model's quality (`regard quantize` measures that).
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from regard.model import LMHead, MaskedLMHead, Model
+from regard.model import LMHead, MaskedLMHead, Model, Transformer
 from regard.model.attention import Attention, attend, by_heads
 from regard.model.layers import FeedForward
 from regard.model.masks import Mask
@@ -175,17 +176,17 @@ def furnish(model: Model, tensors: Mapping[str, Tensor], form: Form) -> Model:
             assert isinstance(module, FastFeedForward)
             module.sigma = model.config.activation
     if isinstance(model.head, LMHead):
-        own = model.head.weight is not None
-        source = (
-            "head"
-            if own
-            else f"transformer.{'tokens' if model.transformer.decoder_tokens is None else 'decoder_tokens'}"
-        )
-        head, model.head.weight = model.head, None
-        fast = _linear(tensors, source, few, bias=tensors.get("head.bias"), out=torch.float32)
-        head.__class__ = FAST_HEADS[type(head)]
-        head.fast = fast
+        _furnish_head(model.head, tensors, model.transformer, few)
     return model.eval()
+
+
+def _furnish_head(head: LMHead, tensors: Mapping[str, Tensor], transformer: Transformer, few: int) -> None:
+    """Make it a fast head, which projects with its own matrix or that of the embeddings."""
+    said = "tokens" if transformer.decoder_tokens is None else "decoder_tokens"
+    source, head.weight = f"transformer.{said}" if head.weight is None else "head", None
+    fast = _linear(tensors, source, few, bias=tensors.get("head.bias"), out=torch.float32)
+    head.__class__ = FAST_HEADS[type(head)]
+    head.fast = fast
 
 
 def _join(attention: Attention, tensors: Mapping[str, Tensor], path: str, few: int) -> None:

@@ -65,7 +65,7 @@ def test_a_vector_is_pooled_from_the_texts_own_tokens(model: Model, tokenizer, p
 
 @pytest.mark.parametrize("together", [1, 20, 8_000])
 def test_nothing_depends_on_neighbours_or_order(model: Model, together: int, monkeypatch) -> None:
-    monkeypatch.setattr(embedding, "tokens_together", lambda device: together)
+    monkeypatch.setattr(embedding, "tokens_together", lambda device, most=together: most)
     vectors, _ = embed_texts(model, PLAIN, TEXTS, pooling="mean", normalize=True)
     turned, _ = embed_texts(model, PLAIN, TEXTS[::-1], pooling="mean", normalize=True)
     alone = np.concatenate([embed_texts(model, PLAIN, [t], pooling="mean", normalize=True)[0] for t in TEXTS])

@@ -102,7 +102,7 @@ def test_law_33_and_34_batches_change_nothing(
 ) -> None:
     data, model, found = data_of(tokenizer, read), model_of(tokenizer), []
     for together in (1, 10_000):
-        monkeypatch.setattr(reading, "tokens_together", lambda device: together)
+        monkeypatch.setattr(reading, "tokens_together", lambda device, most=together: most)
         logits = tag_words(model, data.dev_pieces, [len(words) for words in data.dev.words], len(LABELS))
         found.append((np.concatenate(logits), data.evaluate(model)))
     assert found[0][0] == pytest.approx(found[1][0], abs=1e-5)
