@@ -21,6 +21,11 @@ PLACE = "screen=attention&text=Two+young+men+play+football."
 STORY = "screen=attention&text=Once+upon+a+time+there+was"
 
 
+BARS = """list => [[...list.querySelectorAll("button")].map(button => button.dataset.act ?? ""),
+                    [...list.querySelectorAll(".bar-number")].map(shown => shown.textContent)]"""
+"""Asked for at once: between two questions the page may have drawn more."""
+
+
 def seen(served: Served, text: str = SENTENCE) -> View:
     return run(served.model, Request(texts=(text,)))
 
@@ -28,8 +33,8 @@ def seen(served: Served, text: str = SENTENCE) -> View:
 def bars(opened: Opened, which: int = 0) -> dict[str, float]:
     """The sorted bars: names, with their place where one comes twice, and numbers as they are written."""
     listed = opened.page.locator(".gaze-bars .bars").nth(which)
-    names = [button.get_attribute("data-act") or "" for button in listed.locator("button").all()]
-    return dict(zip(names, map(number, listed.locator(".bar-number").all_text_contents()), strict=True))
+    names, numbers = listed.evaluate(BARS)
+    return dict(zip(names, map(number, numbers), strict=True))
 
 
 def number(text: str) -> float:

@@ -124,12 +124,12 @@ def choose(
     """
     if history is not None:
         logits = penalised(logits, samplers, history)
-    tokens = logits.argmax(-1)
+    greatest_logit, tokens = logits.max(-1)
     drawing = [row for row, sampler in enumerate(samplers) if sampler.temperature > 0]
     if drawing:
         left = allowed(logits[drawing], [samplers[row] for row in drawing])
         tokens[drawing] = draw(left, [draws[row] for row in drawing])
-    return tokens.masked_fill(logits.amax(-1) == -torch.inf, NOTHING)
+    return tokens.masked_fill(greatest_logit == -torch.inf, NOTHING)
 
 
 def penalised(logits: Tensor, samplers: Sequence[Sampler], history: History) -> Tensor:

@@ -129,14 +129,14 @@ class TokenStream:
         with torch.no_grad():
             logits = self.model.logits(hidden)
             logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # (R, V)
-            sound = logits.amax(-1) < torch.inf  # a NaN is not
-            may = logits.index_fill(1, self.banned, -torch.inf)
+            may = logits.index_fill(1, self.banned, -torch.inf) if self.banned.numel() else logits
             draws = [
                 float(torch.rand((), generator=own, dtype=torch.float64)) if sampler.temperature else 0.0
                 for own, sampler in zip(self.draws, self.samplers, strict=True)
             ]
             tokens = choose(may, self.samplers, draws, self.history)
             log_p = logits.log_softmax(-1).gather(1, tokens.clamp(min=0)[:, None])[:, 0]
+            sound = log_p.isfinite() | (tokens == NOTHING)  # beside a NaN or an infinity no token has a probability
         found = zip(self.rows, tokens.tolist(), log_p.tolist(), sound.tolist(), strict=True)
         said = [self._told(place, *one) for place, one in enumerate(found)]
         self.gone.update(one.row for one in said if one.finish)
