@@ -90,8 +90,10 @@ def _quantized(path: Path, where: torch.device, dtype: str, *, allow_nonfinite: 
     described = describe_model(folder)
     form, report = read_form(described.about, folder)
     if dtype not in ("auto", form):
-        raise ConfigError(f"this model was quantised to {form}, and is nothing else any more", where=folder,
-                          expected=f"{form} or auto", got=dtype, mend="take the model that it was made of")  # fmt: skip
+        raise ConfigError(f"this model was quantised to {form}, and its plain weights are not in it", where=folder,
+                          expected="the plain weights" if dtype == "fp32" else f"{form} or auto", got=form,
+                          mend="take the model that it was made of; this one is for use alone: to translate, generate, "
+                               "classify, tag, answer, embed, evaluate")  # fmt: skip
     if dtype == "auto" and report.get("passed") is not True:
         raise CheckpointError("nothing says that this model is as good as the one it was made of", where=folder,
                               expected='"passed": true in the report in config.json', got=report.get("passed"),

@@ -67,7 +67,7 @@ def run(args: Arguments) -> None:
         err_console.print("a line to classify, then Enter; Ctrl-D ends")
     batches = arriving(TOGETHER) if args.file == Path("-") else slices(args.file, TOGETHER)
     number = 0
-    with open_output(args.out) as stream, warnings.catch_warnings():
+    with open_output(args.out, args.file) as stream, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what was left out is told below, with the line's number
         for lines in batches:
             if parts is None:  # the model does not say, so the first line does

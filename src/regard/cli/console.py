@@ -22,7 +22,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
-from regard.errors import UserError
+from regard.errors import ConfigError, UserError
 
 _UNWRAPPED = 10_000  # columns of a "terminal" that is none
 out_console = Console(highlight=False, width=None if sys.stdout.isatty() else _UNWRAPPED)
@@ -109,15 +109,19 @@ class _Lines:
 
 
 @contextmanager
-def open_output(path: Path | None) -> Iterator[TextIO]:
+def open_output(path: Path | None, *read: Path) -> Iterator[TextIO]:
     """A UTF-8 text stream that becomes the file `path` at the end, whole or not at all; None or "-" is stdout.
 
-    Raises UserError where it cannot be written. A pipe or device, such as /dev/null, is written directly.
+    Raises ConfigError where it is one of the files that are read, UserError where it cannot be written. A pipe or
+    device, such as /dev/null, is written directly.
     """
     if path is None or str(path) == "-":
         yield sys.stdout
         return
     target = Path(os.path.realpath(path))  # a link stays a link
+    if str(target) in map(os.path.realpath, read) and target.is_file():
+        raise ConfigError("this file is read, and would be lost", where="--out", got=path, expected="another file",
+                          mend="choose another name for what is written")  # fmt: skip
     regular = target.is_file() or not target.exists()
     draft = target.with_name(f".{target.name}.{os.getpid()}") if regular else target
     try:

@@ -127,7 +127,7 @@ def measure(model: Loaded, args: Arguments) -> tuple[int, dict[str, dict[str, An
     pairs = read_data(args.data, args.columns, args.to)
     outputs, metrics = evaluate(model, pairs, beam=args.beam, quiet=args.quiet)
     if args.out:
-        with open_output(args.out) as stream:
+        with open_output(args.out, *args.data) as stream:
             stream.writelines(re.sub(r"[\r\n]+", " ", output) + "\n" for output in outputs)
     return len(pairs), metrics, {"beam": args.beam}
 

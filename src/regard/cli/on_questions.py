@@ -51,7 +51,7 @@ def evaluate_questions(model: Loaded, args: Arguments) -> tuple[int, Metrics, di
             metrics[f"best_{name}"] = {"score": score, "null_threshold": threshold, "signature": said_of_it}
     if args.out:
         by_id = {question.id: text for question, text in zip(questions, said, strict=True)}
-        with open_output(args.out) as stream:
+        with open_output(args.out, *args.data) as stream:
             stream.write(json.dumps(by_id, ensure_ascii=False, indent=1) + "\n")
     return len(questions), metrics, {}
 

@@ -70,7 +70,7 @@ def run(args: Arguments) -> None:
             "a text is longer than the model reads", where=examples.where(long[0]), mend="split it, or leave it out",
             expected=model.reads, got=f"{len(long):,} such {'texts' if alone else 'pairs'}",
         )  # fmt: skip
-    with open_output(args.out) as stream:
+    with open_output(args.out, *args.data) as stream:
         for start in range(0, len(sides[0]), TOGETHER):
             some = [side[start : start + TOGETHER] for side in sides]
             found = model.token_scores(*some, to=to and to[start : start + TOGETHER])

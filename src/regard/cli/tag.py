@@ -50,7 +50,7 @@ def run(args: Arguments) -> None:
     if args.file == Path("-") and sys.stdin.isatty() and not args.quiet:
         err_console.print("a line to tag, then Enter; Ctrl-D ends")
     batches = arriving(TOGETHER) if args.file == Path("-") else slices(args.file, TOGETHER)
-    with open_output(args.out) as stream:
+    with open_output(args.out, args.file) as stream:
         for lines in batches:
             for line, spans in zip(lines, model.tag(lines), strict=True):
                 stream.write(_as_json(line, spans) if args.json else _as_text(spans))

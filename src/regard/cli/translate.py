@@ -80,7 +80,7 @@ def run(args: Arguments) -> None:
     glossary = None if args.glossary is None else read_glossary(args.glossary)
     model.translate([], to=args.to, beam=args.beam, n_best=args.n_best, no_repeat_ngram=args.no_repeat_ngram)
     number = 0
-    with open_output(args.out) as stream:
+    with open_output(args.out, args.file) as stream:
         for lines in batches:
             found = model.translate(
                 lines, to=args.to, beam=args.beam, n_best=args.n_best, alignments=args.alignments,

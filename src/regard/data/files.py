@@ -183,6 +183,9 @@ def _line_ends(path: Path, size: int) -> int:
     return count
 
 
+PIPED = "a text itself comes by a pipe: echo 'TEXT' | regard VERB MODEL"
+
+
 def _open(path: Path, start: int) -> BinaryIO:
     if path == STDIN:
         return open(0, "rb", closefd=False)
@@ -193,7 +196,7 @@ def _open(path: Path, start: int) -> BinaryIO:
         return file
     except FileNotFoundError:
         near = difflib.get_close_matches(path.name, _names(path.parent), n=3)
-        mend = f"did you mean {' or '.join(near)}?" if near else None
+        mend = f"did you mean {' or '.join(near)}?" if near else PIPED if " " in path.name else None
         looked = None if path.is_absolute() else f"nothing of that name in {Path.cwd()}, where relative paths begin"
         raise DataError("there is no such file", where=path, got=looked, mend=mend) from None
     except IsADirectoryError:

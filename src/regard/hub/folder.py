@@ -163,7 +163,10 @@ def find_model(path: Path) -> Path:
     except PermissionError as error:
         raise CheckpointError("the folder cannot be read", where=path, got=error.strerror) from None
     if (path / "recipe.toml").exists():
-        mend = "if the run in it was stopped before its first checkpoint, start it again with --resume"
+        mend = (
+            "a run that goes on has a model after its first checkpoint; one that was stopped before it is begun anew: "
+        )
+        mend += "give its whole command again, without --resume"
     expected = "config.json, or a run's `best` or `latest`"
     raise CheckpointError("this folder holds no model", where=path, expected=expected, got=got, mend=mend)
 

@@ -38,7 +38,7 @@ def refuse_mixing(out: Path, *, resume: bool) -> None:
                           mend="go on with --resume, or choose another --out")  # fmt: skip
     if resume and not begun:
         raise ConfigError("there is no run to go on with", where=out, expected="a checkpoint",
-                          mend="leave out --resume")  # fmt: skip
+                          mend="begin anew: give the whole command of the run, without --resume")  # fmt: skip
 
 
 def outcome(recipe: Recipe, out: Path) -> Result | None:

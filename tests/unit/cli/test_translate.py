@@ -164,3 +164,14 @@ def test_a_reader_that_leaves_is_no_error(workplace: Path) -> None:
         process.stdout.close()
         os.write(process.stdin.fileno(), b"A man.\n" * 300)
         assert process.stderr.read() == b"" and process.wait(timeout=60) == 141
+
+
+def test_the_file_that_is_read_is_not_written(command: Command, workplace: Path) -> None:
+    before = (workplace / "test.en").read_bytes()
+    code, _, err = command("translate", "run", "test.en", "--out", "../" + workplace.name + "/test.en")
+    assert code == 2 and "would be lost" in err and (workplace / "test.en").read_bytes() == before
+
+
+def test_a_text_in_place_of_a_file_is_told_the_way_in(command: Command) -> None:
+    code, _, err = command("translate", "run", "A man rides a bicycle.")
+    assert code == 3 and "echo 'TEXT' | regard" in err

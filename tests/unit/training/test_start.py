@@ -12,9 +12,10 @@ import torch
 
 from regard.data import Finding
 from regard.errors import CheckpointError, ConfigError
-from regard.hub.folder import load_model
+from regard.hub.folder import find_model, load_model
 from regard.tasks.prefix import source_prefix, target_languages
 from regard.training import Event, Progress, Recipe, Result, train
+from regard.training.outcome import refuse_mixing
 from regard.training.recipe import BatchRecipe, DataRecipe, LoopRecipe, ScheduleRecipe, TokenizerRecipe
 from regard.training.resolve import planned
 from regard.training.start import LOWER_RATE
@@ -180,3 +181,12 @@ def test_a_run_that_has_ended_says_so_and_does_no_work(several: tuple[Recipe, Pa
     assert result.tokens_per_second is None and result.scores["dev_loss"] > 0
     assert listener.said == ["this run ended at update 3; nothing was done (more updates: --set loop.steps=N)"]
     assert files == {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+
+
+def test_a_run_without_a_checkpoint_is_begun_anew_and_the_messages_say_how(tmp_path: Path) -> None:
+    (tmp_path / "recipe.toml").write_text('task = "translation"\n')
+    with pytest.raises(ConfigError, match="whole command of the run, without --resume"):
+        refuse_mixing(tmp_path, resume=True)
+    refuse_mixing(tmp_path, resume=False)
+    with pytest.raises(CheckpointError, match="whole command again, without --resume"):
+        find_model(tmp_path)
