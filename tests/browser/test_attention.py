@@ -33,6 +33,7 @@ def seen(served: Served, text: str = SENTENCE) -> View:
 def bars(opened: Opened, which: int = 0) -> dict[str, float]:
     """The sorted bars: names, with their place where one comes twice, and numbers as they are written."""
     listed = opened.page.locator(".gaze-bars .bars").nth(which)
+    opened.page.wait_for_load_state("networkidle")  # first comes float16, then what is exact
     names, numbers = listed.evaluate(BARS)
     return dict(zip(names, map(number, numbers), strict=True))
 

@@ -402,13 +402,18 @@ def test_a_model_of_ctranslate2_is_called_by_its_name(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- memory
 
 MEASURE = """
-import ctypes, sys
+import ctypes, sys, threading
 from pathlib import Path
 from regard.hub.atomic import commit_folder
 from regard.hub.folder import describe_model, load_model, write_model
 
-def status(name):
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name)) * 1024
+def held():  # not what is mapped of libraries: how much of that is there is the kernel's affair
+    lines = open("/proc/self/status")
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) * 1024
+
+def watch(done, peaks):
+    while not done.wait(0.001):
+        peaks.append(held())
 
 def work(folder):
     found = load_model(folder)
@@ -418,20 +423,22 @@ small, *large = map(Path, sys.argv[1:])
 work(small)  # what the libraries load when they are first used is no part of it
 for folder in large:
     ctypes.CDLL(None).malloc_trim(0)
-    before = status("VmRSS")
-    open("/proc/self/clear_refs", "w").write("5")
+    before, peaks, done = held(), [], threading.Event()
+    watcher = threading.Thread(target=watch, args=(done, peaks))
+    watcher.start()
     work(folder)
-    print((status("VmHWM") - before) / describe_model(folder).nbytes)
+    done.set()
+    watcher.join()
+    print((max(peaks) - before) / describe_model(folder).nbytes)
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the kernel keeps no such number")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel keeps no such number")
 def test_a_checkpoint_is_never_in_memory_twice(gpt2: GPT2) -> None:
-    # 130 MB in float32. Twice would be 2.0 and more; what else a process takes meanwhile is 15 MB here and 50 on a
-    # machine whose kernel maps a file's pages in larger steps.
+    # 130 MB in float32: what else a process may take meanwhile, some 15 MB, is little beside it
     sizes = {"n_embd": 480, "n_layer": 12}
     folders = [gpt2("small"), gpt2("large", **sizes), gpt2("half", dtype=torch.bfloat16, **sizes)]
     command = [sys.executable, "-c", MEASURE, *map(str, folders)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     for share in map(float, done.stdout.split()):
-        assert 0.9 < share < 1.6
+        assert 0.9 < share < 1.7  # twice would be 2 and more
