@@ -38,6 +38,12 @@ class Limits:
         """The speed that is due here, as a share of that of the machine KNOWN is from; 1 on a quicker one."""
         return min(1.0, self.read / READ, self.flops[32] / FLOPS)
 
+    def or_better(self, other: Limits) -> Limits:
+        """The higher of two measurements of each."""
+        return Limits(
+            max(self.read, other.read), {width: max(of, other.flops[width]) for width, of in self.flops.items()}
+        )
+
     def seconds(self, width: int, weights: float, products: float) -> float:
         """The least time to read so many weights of that many bits, and to multiply and add so often with them."""
         return max(weights * width / 8 / self.read, 2 * products / self.flops[width])

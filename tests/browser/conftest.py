@@ -174,6 +174,18 @@ def untrained(serve: Callable[..., Served], tmp_path_factory: pytest.TempPathFac
     return write
 
 
+@pytest.fixture(scope="session")
+def six_by_eight(serve: Callable[..., Served], tmp_path_factory: pytest.TempPathFactory) -> Served:
+    """A language model of the size that look.md's budgets speak of, as it was drawn."""
+    tokenizer = Tokenizer.train(["Once upon a time there was a girl and her dog."] * 3, vocab_size=320)
+    torch.manual_seed(1)
+    sizes = {"vocab_size": tokenizer.vocab_size, "d_model": 256, "n_heads": 8, "d_ff": 512, "n_decoder_layers": 6}
+    model = make_model(TransformerConfig(**sizes, norm_order="pre", max_len=512), "language-model").eval()
+    folder, about = tmp_path_factory.mktemp("budgets") / "model", {"task": "language-model"}
+    commit_folder(folder, lambda draft: write_model(draft, model, tokenizer, about))
+    return serve(folder)
+
+
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB", color_scheme="light")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -46,19 +47,22 @@ MOVE = """async patch => {
 }"""
 
 
-def test_budgets(visit: Callable[..., Opened], context: BrowserContext, language_model: Served) -> None:
-    """A pivot's change in a tenth of a second and the first picture in one, of 64 tokens and 5 x 8 heads.
+def test_budgets(visit: Callable[..., Opened], context: BrowserContext, six_by_eight: Served) -> None:
+    """A pivot's change in a tenth of a second and the first picture in one, of 64 tokens and 6 x 8 heads.
 
     What is counted is the time that the page's thread had the processor, drawing and all: others may be at work here.
     """
-    opened = visit(language_model, "screen=try&text=Once+upon+a+time")
+    opened = visit(six_by_eight, "screen=try&text=Once+upon+a+time")
     session = context.new_cdp_session(opened.page)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
+    waited = []  # by the clock, in milliseconds: told, not judged
+
     def took(script: str, given: Any) -> float:
         """Milliseconds of processor time."""
-        before = _busy(session)
+        before, began = _busy(session), time.perf_counter()
         opened.page.evaluate(script, given)
+        waited.append(round(1000 * (time.perf_counter() - began)))
         return 1000 * (_busy(session) - before)
 
     first = took(FIRST_PICTURE, "One day a little girl and her dog went to the park to play with a ball. " * 2)
@@ -66,7 +70,7 @@ def test_budgets(visit: Callable[..., Opened], context: BrowserContext, language
     opened.wait()
     patches = ({"row": 3}, {"head": 4}, {"row": 40, "key": 2}, {"layer": 1}, {"picture": "matrix"}, {"row": 9})
     moves = [took(MOVE, patch) for patch in patches]
-    print(f"first picture {first:.0f} ms; changes of the pivot {[round(move) for move in moves]} ms")
+    print(f"first picture {first:.0f} ms; changes of the pivot {[round(move) for move in moves]} ms; waited {waited}")
     assert first < 1000 and max(moves) < 100
 
 

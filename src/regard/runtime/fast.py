@@ -56,7 +56,7 @@ class FastMaskedLMHead(MaskedLMHead):
 
 SHORT = 64
 """Keys up to which attention in the open is quicker than torch's kernel without a backward pass: MiniLM reads 5 to 14 %
-more sentences a second (python bench/inference.py --work encoder)."""
+more sentences a second (python bench/inference.py --work encoder, with 0 here and with 64)."""
 OPEN = ("bias", "scores", "weights")
 """What only attention in the open can show."""
 FEW_QUERIES = 8
@@ -84,13 +84,12 @@ class FastAttention(Attention):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias | None) -> Tensor:
         """As `Attention.attend`, which it is for many queries, under a bias or a watcher, and where masks differ."""
-        queries = slice(0, q.size(2))
-        if q.size(2) > FEW_QUERIES or bias is not None or not self.compiled or watched(self, *OPEN):
+        rows = slice(0, q.size(2))
+        few = self.compiled and q.size(2) <= FEW_QUERIES and bias is None and not watched(self, *OPEN)
+        visible = mask.draw(rows, columns := mask.reach(rows)) if few else None
+        if not few or (visible is not None and visible.size(2) != 1):
             kernel = "open" if k.size(2) <= SHORT else None
             return attend(q, k, v, mask, scale=self.scale, bias=bias, site=self, kernel=kernel)
-        visible = mask.draw(queries, columns := mask.reach(queries))
-        if visible is not None and (visible.size(1) != 1 or visible.size(2) != 1):
-            return super().attend(q, k, v, mask, bias)
         if columns != slice(0, k.size(2)):
             k, v = k[:, :, columns], v[:, :, columns]
         return few_queries_attend(q, k, v, None if visible is None else visible[:, 0, 0], self.scale)

@@ -7,8 +7,8 @@
             greatest element
 
 What is unusual: each private operator of torch stands behind one function here, with a plain one that takes its place
-where it is missing; laws compare the two. A layer for few rows keeps W as it lies too, which is what those read: twice
-the memory, for 1.3 times the speed or more at either end.
+where it is missing; tests compare the two. A layer for few rows keeps W as it lies too, which is what those read, for
+twice the memory; `regard doctor --speed` says up to how many rows that is quicker.
 What it does not know: models (`fast.py`), and how rows are told few (`choice.py`).
 
 Shapes: K inputs, N outputs, M rows.

@@ -1,7 +1,7 @@
 """Whether this machine has compiled kernels for the steps of decoding, and what calls them.
 
-What is unusual: they are compiled when a model is first made fast (a second for each form of weights, then kept by
-Numba for the next time), never in the middle of a request. Where Numba or its OpenMP layer is missing, `absence` says
+What is unusual: each is compiled when it is first called with numbers of a kind (about a second, then kept by Numba on
+disk), so the first text after an installation waits. Where Numba or its OpenMP layer is missing, `absence` says
 so in words, and plain torch does the work.
 What it does not know: models, and what is quicker (`choice.py`).
 """

@@ -14,7 +14,8 @@ def tokens_together(device: torch.device) -> int:
     """Tokens that an encoder reads in one pass, padding included.
 
     On a CPU what passes between two layers is to stay in its caches, and small groups have little padding: MiniLM reads
-    1.7 times as many sentences a second by 1,000 tokens as by 8,000. Other devices want large products.
+    1.7 times as many sentences a second by 1,000 tokens as by 8,000 (python bench/inference.py --work encoder
+    --engines "regard fp32", with either number here). Other devices want large products.
     """
     return 1_000 if device.type == "cpu" else 8_000
 
