@@ -21,17 +21,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from regard.config import build, load_toml, to_tree
 from regard.data.places import find_data, made_data
 from regard.errors import ConfigError
 from regard.hub.atomic import write_text_atomic
 from regard.hub.folder import describe_model
 from regard.hub.packaged import model_path
+from regard.machine import speeds
 from regard.tasks.apart import QuestionsApart
 from regard.tasks.both_ways import BothWays
 from regard.tasks.metrics import translation_metrics
 from regard.tasks.parted import PartedTable, PythonSources
 from regard.tasks.portions import FewLabels, FoldApart
+from regard.training.pace import as_quick_here
 from regard.training.recipe import Recipe
 from regard.training.start import hash_weights
 
@@ -144,8 +148,10 @@ def named_recipe(name: str) -> Recipe:
     return build(Recipe, load_toml(RECIPES / f"{name}.toml"), where=f"{name}.toml")
 
 
-def find_recipe(name: str) -> Recipe:
-    """A shipped recipe with its data as it lies on this machine; what has to be made of it is made.
+def find_recipe(name: str, device: torch.device) -> Recipe:
+    """A shipped recipe as it can be run on this machine: its data where it lies, in a precision that is quick here.
+
+    What has to be made of the data is made.
 
     Raises:
         ConfigError: there is no such recipe.
@@ -155,7 +161,12 @@ def find_recipe(name: str) -> Recipe:
         made.write(made_data() / name)
     recipe = named_recipe(name)
     train, dev = (tuple(str(find_data(file)) for file in files) for files in (recipe.data.train, recipe.data.dev))
-    return replace(recipe, data=replace(recipe.data, train=train, dev=dev))
+    recipe = replace(recipe, data=replace(recipe.data, train=train, dev=dev))
+    return (
+        as_quick_here(recipe, speeds(device))
+        if "bfloat16" in (recipe.loop.dtype, recipe.optim.matrix_dtype)
+        else recipe
+    )
 
 
 def find_record(name: str) -> Record | None:

@@ -45,8 +45,11 @@ def keys_values(self: Attention, x: Float[Tensor, "B S D"]) -> tuple[Keys, Keys]
 
 
 @checked
-def attention(self: Attention, q: Heads, k: Keys, v: Keys, mask: Mask, bias: object = None) -> Width:
-    return _attention(self, q, k, v, mask, bias)
+def attention(
+    self: Attention, q: Heads, k: Float[Tensor, "P K S d"], v: Float[Tensor, "P K S d"], mask: Mask,
+    bias: object = None, lies: Int[Tensor, "B S"] | None = None,
+) -> Width:  # fmt: skip
+    return _attention(self, q, k, v, mask, bias, lies)
 
 
 @checked

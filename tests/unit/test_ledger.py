@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from regard import ledger
 from regard.config import build
@@ -38,7 +39,7 @@ def test_a_shipped_recipe_is_one_with_its_data_and_tests(
         data_dir((made or recipe.data.train[0]).split("/")[0])
     if recipe.init_from:
         request.getfixturevalue("minilm")
-    found = ledger.find_recipe(name)
+    found = ledger.find_recipe(name, torch.device("cpu"))
     assert all(Path(file).is_file() for file in (*found.data.train, *found.data.dev))
     assert recipe.loop.minutes is None, "a slower machine would make fewer updates: a recipe of the ledger has steps"
     config = build(TransformerConfig, {**recipe.model, "vocab_size": recipe.tokenizer.vocab_size}, where=name)
@@ -86,7 +87,7 @@ def test_the_interval_holds_the_next_run_as_often_as_it_says() -> None:
 
 def test_an_unknown_name_is_a_sentence() -> None:
     with pytest.raises(ConfigError, match="did you mean multi30k-en-de-quick"):
-        ledger.find_recipe("multi30k-en-de-quik")
+        ledger.find_recipe("multi30k-en-de-quik", torch.device("cpu"))
 
 
 def test_absent_data_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_absent_data_says_where_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_p
         if isinstance(ledger.find_entry(name).made, PythonSources):
             continue  # every machine has that
         with pytest.raises(DataError, match="set REGARD_DATA=FOLDER"):
-            ledger.find_recipe(name)
+            ledger.find_recipe(name, torch.device("cpu"))
 
 
 def test_the_published_setting_joins_pieces_and_cuts_no_word(data_dir: Callable[[str], Path]) -> None:

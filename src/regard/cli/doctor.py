@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from regard.data import Finding
     from regard.machine import Machine, Speeds
-    from regard.runtime import FewRows
+    from regard.runtime import Ways
 
 NO_SUMS = "no SHA-256 sums lie in this folder (regard import writes them)"
 
@@ -103,20 +103,20 @@ def _data(args: Arguments) -> int:
 
 def _machine(args: Arguments) -> int:
     from regard.machine import describe_machine, self_test, speeds
-    from regard.runtime import absence, measured_few_rows
+    from regard.runtime import absence, measured_ways
 
     device = args.apply()
     machine, checks = describe_machine(), self_test(device)
     measured = speeds(device, refresh=True) if args.speed else None
     missing = absence()
-    few = measured_few_rows(refresh=True) if args.speed and missing is None else None
+    ways = measured_ways(refresh=True) if args.speed else None
     if args.json:
-        print_json(_as_json(machine, device, checks, measured) | {"kernels": missing or "compiled", "few_rows": few})
+        print_json(_as_json(machine, device, checks, measured) | {"kernels": missing or "compiled", "ways": ways})
     else:
         _show_machine(machine, device, missing)
         _show_checks(checks)
         if measured:
-            _show_speeds(measured, device, few)
+            _show_speeds(measured, device, ways)
     return 0 if all(passed for _, passed, _ in checks) else 1
 
 
@@ -147,7 +147,7 @@ def _show_checks(checks: list[tuple[str, bool, str]]) -> None:
     table(["self-test", "", ""], [(name, "ok" if passed else "FAILED", sentence) for name, passed, sentence in checks])
 
 
-def _show_speeds(measured: Speeds, device: torch.device, few: FewRows | None) -> None:
+def _show_speeds(measured: Speeds, device: torch.device, ways: Ways | None) -> None:
     from regard.machine import DTYPES, attention_kernel
     from regard.runtime import FORMS
     from regard.training.plan import bfloat16_from
@@ -160,9 +160,13 @@ def _show_speeds(measured: Speeds, device: torch.device, few: FewRows | None) ->
         ("memory read", f"{measured.read_bytes_per_second / 1e9:.1f} GB/s"),
         ("training", "in float32" + (f"; from width {width} on in bfloat16" if width else "")),
     ]
-    if few is not None:
-        up_to = ", ".join(f"{form} {getattr(few, form)}" for form in FORMS)
+    if ways is not None:
+        up_to = ", ".join(f"{form} {getattr(ways, form).few}" for form in FORMS)
         rows.append(("compiled kernels", f"for at most so many rows: {up_to}"))
+        wide = " and ".join(form for form in FORMS if getattr(ways, form).widened)
+        rows.append(
+            ("many rows", f"{wide} slower than float32 here: widened to it" if wide else "each form in its own")
+        )
     table(["speed", ""], rows)
     print()
     kernels = [

@@ -46,8 +46,10 @@ def run(args: Arguments) -> int:
     from regard import ledger
     from regard.api import load
 
-    entry, recipe = ledger.find_entry(args.name), ledger.find_recipe(args.name)
+    entry, recipe = ledger.find_entry(args.name), ledger.find_recipe(args.name, device)
     recipe = recipe if args.seed is None else replace(recipe, seed=args.seed)
+    if recipe.loop.dtype != ledger.named_recipe(args.name).loop.dtype:
+        err_console.print("trained in float32: this machine computes slower in the recipe's bfloat16")
     hashes, record = ledger.hash_data(args.name), ledger.find_record(args.name)
     if record and not args.record:
         _refuse_other_data(hashes, record.data)
@@ -82,11 +84,14 @@ def _refuse_other_data(ours: dict[str, str], recorded: dict[str, str]) -> None:
 
 
 def _refuse_another_run(recipe: Recipe, data: list[str], model: Loaded, out: Path) -> None:
-    """A finished run must be of this recipe, and of files with these SHA-256 wherever they lay."""
+    """A finished run must be of this recipe, in any precision, and of files with these SHA-256 wherever they lay."""
     from regard.config import to_tree
     from regard.training import read_recipe
 
-    theirs = to_tree(replace(read_recipe(out / "recipe.toml"), data=recipe.data))
+    found = read_recipe(out / "recipe.toml")
+    optim = replace(found.optim, matrix_dtype=recipe.optim.matrix_dtype)
+    loop = replace(found.loop, dtype=recipe.loop.dtype)
+    theirs = to_tree(replace(found, data=recipe.data, optim=optim, loop=loop))
     for field, value in to_tree(recipe).items():
         if theirs.get(field) != value:
             raise ConfigError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +106,8 @@ class Job(Common):
 
     def _labels(self) -> str | None:
         if self.multi_label and self.regression:
-            raise ConfigError("a label is either", expected="--multi-label or --regression", got="both")
+            raise ConfigError("a label is either", expected="--multi-label or --regression", got="both",
+                              mend="leave one of them out")  # fmt: skip
         return "several" if self.multi_label else "number" if self.regression else None
 
 
@@ -121,7 +121,7 @@ class Arguments(Job):
     out: Annotated[Path, arg(metavar="DIR")]
     """The run's folder; it is a model too, its best checkpoint."""
     resume: bool = False
-    """Go on where the run in DIR stopped, by its own recipe."""
+    """Go on where the run in DIR stopped, by its own recipe and in what is left of its minutes."""
 
 
 def run(args: Arguments) -> None:
@@ -172,7 +172,7 @@ def make_plan(args: Job, device: torch.device) -> Plan:
     match args.what:
         case [name] if name.endswith(".toml") or name in ledger.names():
             timed = [] if args.minutes is None else [f"loop.minutes={args.minutes}"]
-            recipe = read_recipe(Path(name)) if name.endswith(".toml") else ledger.find_recipe(name)
+            recipe = read_recipe(Path(name)) if name.endswith(".toml") else ledger.find_recipe(name, device)
             if args.adapt and recipe.adapt is None:
                 raise ConfigError("a recipe says itself what its model is adapted to", where="--adapt",
                                   expected="[adapt] in the recipe", got="none",
@@ -181,9 +181,6 @@ def make_plan(args: Job, device: torch.device) -> Plan:
         case [task, *files] if (task == "translation" and len(files) in (1, 2)) or (task in FILES and files):
             base = Recipe(task=cast(Any, task), data=DataRecipe(train=args.what[1:]))
             minutes = MINUTES if args.minutes is None else args.minutes
-            if not 0 < minutes < math.inf:  # nan neither
-                expected = "more than 0, and an end"
-                raise ConfigError("not a time to train in", where="--minutes", expected=expected, got=minutes)
             return planned(base, args.changes(), minutes=minutes, device=device)
     raise _not_understood(args.what)
 
@@ -196,12 +193,12 @@ def _not_understood(what: tuple[str, ...]) -> ConfigError:
         return ConfigError("nothing to train on", expected=expected, got="no words", mend="see: regard train --help")
     task, *files = what
     if task in FILES:
-        return ConfigError(f"{task} trains on {FILES[task]}", expected="at least one file or folder", got="none")
+        return ConfigError(f"{task} trains on {FILES[task]}", expected="at least one file or folder", got="none",
+                           mend=f"name them: regard train {task} FILES --out DIR")  # fmt: skip
     if task in TASKS:
-        got = f"{len(files)} files"
-        return ConfigError(
-            f"{task} trains on one table of pairs or two parallel files", expected="1 or 2 files", got=got
-        )
+        return ConfigError(f"{task} trains on one table of pairs or two parallel files", expected="1 or 2 files",
+                           got=f"{len(files)} files",
+                           mend="put pairs of many files into one table; development pairs go after --dev")  # fmt: skip
     near = difflib.get_close_matches(task, [*TASKS, *ledger.names()], n=1)
     mend = f"did you mean {near[0]}?" if near else "see: regard train --help"
     return ConfigError("unknown task", expected=expected, got=task, mend=mend)

@@ -95,11 +95,12 @@ def beam_search(
         going = search.leave()
         if not len(going):
             return search.results()
-        if len(going) < len(rows):
-            rows, tokens = rows[going], tokens[going]
+        left = len(going) < len(rows)
+        rows, tokens = (rows[going], tokens[going]) if left else (rows, tokens)
+        if search.width > 1:
+            state.branch(rows.flatten(), going if left else None)
+        elif left:
             state.reorder(rows.flatten(), going)
-        elif search.width > 1:
-            state.reorder(rows.flatten())
         tokens = tokens.flatten()[:, None]
 
 

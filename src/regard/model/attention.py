@@ -170,6 +170,11 @@ def by_heads(x: Tensor, heads: int, norm: nn.Module | None = None) -> Tensor:
     return (x if norm is None else norm(x)).transpose(1, 2)
 
 
+def gathered(x: Tensor, lies: Tensor) -> Tensor:
+    """x (P, K, S, d) -> (B, K, S, d): place s of row b is that of row lies[b, s]."""
+    return x[lies, :, torch.arange(lies.size(1), device=x.device)].transpose(1, 2)
+
+
 class HeadNorm(nn.RMSNorm):
     """RMSNorm over a head's width, in the dtype that autocast gave its product: torch's kernel wants one for both."""
 
@@ -210,8 +215,15 @@ class Attention(nn.Module):
         """Q, K and V of the same tokens, for self-attention: x (B, T, D) -> (B, H, T, d) and twice (B, K, T, d)."""
         return (self.queries(x), *self.keys_values(x))
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias | None = None) -> Tensor:
-        """Attend from q (B, H, T, d) to k, v (B, K, S, d) and join the heads -> (B, T, D)."""
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias | None = None, lies: Tensor | None = None
+    ) -> Tensor:
+        """Attend from q (B, H, T, d) to k, v (B, K, S, d) and join the heads -> (B, T, D).
+
+        With lies (B, S), key s of row b is that of row lies[b, s] of k, v (P, K, S, d).
+        """
+        if lies is not None:
+            k, v = gathered(k, lies), gathered(v, lies)
         # Offered here and not where they are projected: turned by their positions, and those of a cache among them.
         q, k, v = see(self, "q", q), see(self, "k", k), see(self, "v", v)
         z = see(self, "z", self.attend(q, k, v, mask, bias))  # (B, H, T, d)

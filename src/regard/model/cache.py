@@ -9,15 +9,17 @@ nobody ever sees a padding side: rows of 3 and 9 tokens continue side by side as
     row 1  F G H I J .   5                      row 1  F G H I J K   6
 
 With a window the slots form a ring: slot = position mod (window + chunk), and the position that a slot holds follows
-from the row's length alone. The state is an argument of `decode`, never stored on a module, so one model serves many.
+from the row's length alone. When hypotheses of a beam go on from one another (`branch`) nothing is copied: a table says
+in whose row each of their slots lies. The state is an argument of `decode`, never stored on a module, so one model
+serves many.
 What it does not know: layers, attention, positions beyond their being integers.
 
-Shapes: B batch, T queries of this step, S slots, K key/value heads, d head width.
+Shapes: B batch, P rows of a cache (B, until some leave), T queries of this step, S slots, K key/value heads, d head width.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -30,7 +32,7 @@ CHUNK = 64
 
 @dataclass
 class KVCache:
-    """Keys and values of one self-attention layer, (B, K, slots, d), allocated at the first write."""
+    """Keys and values of one self-attention layer, (P, K, slots, d), allocated at the first write."""
 
     slots: int
     k: Tensor | None = None
@@ -42,11 +44,15 @@ class KVCache:
             shape = (k.size(0), k.size(1), self.slots, k.size(3))
             self.k, self.v = k.new_zeros(shape), v.new_zeros(shape)
         if isinstance(step.target, int):
-            slots = slice(step.target, step.target + k.size(2))
-            self.k[:, :, slots], self.v[:, :, slots] = k, v
+            slots, homes = (
+                slice(step.target, step.target + k.size(2)),
+                slice(None) if step.homes is None else step.homes,
+            )
+            self.k[homes, :, slots], self.v[homes, :, slots] = k, v
         elif step.target is not None:
             rows, places, columns = step.target
-            self.k[rows, :, places], self.v[rows, :, places] = k[rows, :, columns], v[rows, :, columns]
+            homes = rows if step.homes is None else step.homes[rows]
+            self.k[homes, :, places], self.v[homes, :, places] = k[rows, :, columns], v[rows, :, columns]
 
     def read(self, slots: int) -> tuple[Tensor, Tensor]:
         """The first `slots` slots of keys and values, as views."""
@@ -65,9 +71,13 @@ class Step:
     """The slots to write: all from this one on, the same for every row; or (rows, slots, columns) token by token."""
     slots: int | None = None
     """How many slots to read; None: attend to this step's own keys and values alone."""
+    homes: Tensor | None = None
+    """(B,) the cache's row that each row writes to; None: its own."""
+    lies: Tensor | None = None
+    """(B, slots) the cache's row in which each slot of a row lies; None: its own."""
 
     def keep(self, cache: KVCache | None, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Write k, v (B, K, T, d) where they belong and return the keys and values to attend to."""
+        """Write k, v (B, K, T, d) where they belong and return the keys and values to attend to, (P, K, S, d)."""
         if cache is not None:
             cache.write(k, v, self)
         return (k, v) if cache is None or self.slots is None else cache.read(self.slots)
@@ -90,6 +100,10 @@ class DecodeState:
     """The length of the longest row."""
     even: bool = True
     """All rows have the same length, so one range of slots serves them all."""
+    homes: Tensor | None = None
+    """(B,) the caches' row that each row writes to, once some have branched; no two share one."""
+    lies: Tensor | None = None
+    """(B, slots) the caches' row in which each slot of a row lies, once some have branched."""
 
     @property
     def slots(self) -> int:
@@ -112,6 +126,11 @@ class DecodeState:
             real = None
         if pos is not None or documents is not None or not self.caches:
             return self._single_pass(ids, real, pos, documents)
+        step = self._next(ids, real)
+        return step if self.lies is None else self._branched(step, ids.size(1))
+
+    def _next(self, ids: Tensor, real: Tensor | None) -> Step:
+        """Where tokens stand that are kept."""
         batch, width = ids.shape
         before = self.length if self.length is not None else torch.zeros(batch, dtype=torch.long, device=ids.device)
         columns = torch.arange(width, device=ids.device)[None]
@@ -170,6 +189,16 @@ class DecodeState:
         target = (rows, (start + kept) % self.slots, kept)
         return Step(pos=pos, mask=mask, target=target, slots=None if first else mask.k_pos.size(1))
 
+    def _branched(self, step: Step, width: int) -> Step:
+        """The same step for rows that have branched: what they write lies in rows of their own."""
+        assert self.lies is not None and self.homes is not None
+        if isinstance(step.target, int):
+            self.lies[:, step.target : step.target + width] = self.homes[:, None]
+        elif step.target is not None:
+            rows, places, _ = step.target
+            self.lies[rows, places] = self.homes[rows]
+        return replace(step, homes=self.homes, lies=None if step.slots is None else self.lies[:, : step.slots])
+
     def _held(self) -> Tensor:
         """The position that each slot holds, (B, S): the last p < length with p = slot mod slots; below 0: none yet."""
         assert self.length is not None
@@ -178,16 +207,41 @@ class DecodeState:
         return last - (last - slot) % self.slots
 
     def reorder(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Keep these rows, in this order (beam search, finished rows leaving).
+        """Keep these rows, in this order, and nothing of the others (copies of a prompt, finished rows leaving).
 
         Args:
             rows: (B',) which rows of the decoder go on.
             sources: (sources',) which sources go on, when several rows share one; None: those of `rows`, or all of them
                 when rows outnumber sources.
         """
+        assert self.lies is None, "a state whose rows have branched cannot be reordered"
         for cache in self.caches:
             if cache.k is not None and cache.v is not None:
                 cache.k, cache.v = cache.k.index_select(0, rows), cache.v.index_select(0, rows)
+        self._follow(rows, sources)
+
+    def branch(self, rows: Tensor, sources: Tensor | None = None) -> None:
+        """Let the hypotheses of each source go on from these of its rows, several perhaps from one (beam search).
+
+        Keys and values stay where they are: to copy them would take as long as all the rest of a step. What a source
+        that does not go on had is kept until the end.
+
+        Args:
+            rows: (B',) which row each hypothesis goes on from, one of its own source's; as many for each source.
+            sources: (sources',) which sources go on; None: all.
+        """
+        assert self.length is not None
+        if self.lies is None:
+            self.homes = torch.arange(len(self.length), device=rows.device)
+            self.lies = self.homes[:, None].repeat(1, self.slots)
+        assert self.homes is not None
+        if sources is not None:
+            self.homes = self.homes.view(-1, len(rows) // max(1, len(sources)))[sources].flatten()
+        self.lies = self.lies.index_select(0, rows)
+        self._follow(rows, sources)
+
+    def _follow(self, rows: Tensor, sources: Tensor | None) -> None:
+        """Sources and lengths after those rows."""
         if self.memory is not None:
             shared = self.length is not None and self.memory[0][0].size(0) != self.length.size(0)
             sources = rows if sources is None and not shared else sources

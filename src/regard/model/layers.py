@@ -143,7 +143,7 @@ class Block(nn.Module):
         h = narrow(h)
         q, k, v = self.self_attn.project(h)
         k, v = where.step.keep(cache, where.rotate(k), v)
-        return self.self_attn(where.rotate(q), k, v, where.step.mask, where.bias)
+        return self.self_attn(where.rotate(q), k, v, where.step.mask, where.bias, where.step.lies)
 
     def look_at_source(self, memory: tuple[Tensor, Tensor], mask: Mask, h: Tensor) -> Tensor:
         """Cross-attention of h (B, T, D) to the source; the n hypotheses of a source are more queries of it."""

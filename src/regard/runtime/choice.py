@@ -1,7 +1,10 @@
-"""Up to how many rows the compiled kernels are quicker than torch's products on this machine, by form.
+"""Which way of a product is the quickest on this machine, by form.
 
-What is unusual: it is timed, once (a second), and kept in the cache beside the other speeds; a machine without the
-kernels is not asked. `regard doctor --speed` measures anew.
+    few rows     up to how many of them the compiled kernels are quicker than torch's products
+    many rows    whether those of bfloat16 and int8 are quicker in float32, the matrix widened on the way
+
+What is unusual: it is timed, once (a second), and kept in the cache beside the other speeds. `regard doctor --speed`
+measures anew.
 What it does not know: models. The matrix that is timed is one of theirs in size, and comes from memory, not the caches.
 """
 
@@ -19,7 +22,8 @@ from regard.machine import remembered
 from regard.runtime.products import FORMS, FastLinear, Form, quantise_rows
 from regard.runtime.rows import absence
 
-ROWS = (1, 2, 4, 8)
+ROWS, MANY = (1, 2, 4, 8), 64
+"""Rows that may be few; and as many as a batch has in a step of decoding."""
 OUTPUTS, INPUTS = 2_304, 768
 BYTES = 100 * 2**20
 """Of all copies of the matrix: more than most caches hold."""
@@ -28,54 +32,74 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class FewRows:
-    """The greatest of `ROWS` for which the kernels won, by form; 0: for none."""
+class Way:
+    """How layers of a form are computed: `few` and `widened` of `FastLinear`."""
 
-    fp32: int
-    bf16: int
-    int8: int
+    few: int = 0
+    """The greatest of `ROWS` for which the kernels won; 0: for none, or there are no kernels."""
+    widened: bool = False
+    """Many rows are multiplied in float32."""
 
 
-def few_rows(form: Form) -> int:
-    """How many rows are few; 0: none, for there are no kernels."""
-    return getattr(_table(torch.get_num_threads()), form) if absence() is None else 0
+@dataclass(frozen=True)
+class Ways:
+    """That of each form."""
+
+    fp32: Way
+    bf16: Way
+    int8: Way
+
+
+def way_of(form: Form) -> Way:
+    """That of this machine, with as many threads as there are now."""
+    found: Way = getattr(_table(torch.get_num_threads(), absence() is None), form)
+    return found
 
 
 @cache
-def _table(threads: int) -> FewRows:
-    """Read once a process for so many threads."""
-    return measured_few_rows()
+def _table(threads: int, compiled: bool) -> Ways:
+    """Read once a process for so many threads, with the kernels or without."""
+    return measured_ways()
 
 
-def measured_few_rows(*, refresh: bool = False) -> FewRows:
-    """The table of this machine, from the cache or measured; only where `absence` is None."""
-    return remembered("rows", [ROWS, OUTPUTS, INPUTS, BYTES], FewRows, _measure, refresh=refresh)
+def measured_ways(*, refresh: bool = False) -> Ways:
+    """The table of this machine, from the cache or measured."""
+    facts = [ROWS, MANY, OUTPUTS, INPUTS, BYTES, absence() is None]
+    return remembered("ways", facts, Ways, _measure, refresh=refresh)
 
 
 @torch.no_grad()
-def _measure() -> FewRows:
-    return FewRows(**{form: _crossing(form) for form in FORMS})
+def _measure() -> Ways:
+    return Ways(**{form: _quickest(form) for form in FORMS})
 
 
-def _crossing(form: Form) -> int:
-    """The greatest number of rows before the first that torch is quicker with."""
+def _quickest(form: Form) -> Way:
     plain = torch.randn(OUTPUTS, INPUTS, generator=torch.Generator().manual_seed(0))  # nobody else's numbers
-    copies = -(-BYTES // (plain.numel() * SIZES[form]))
-    few, many = ([_layer(plain, form, most) for _ in range(copies)] for most in (ROWS[-1], 0))
-    dtype, won = torch.bfloat16 if form == "bf16" else torch.float32, 0
+    dtype = torch.bfloat16 if form == "bf16" else torch.float32
+    own, wide = (_layer(plain, form, Way(widened=widened)) for widened in (False, True))
+    many = plain[:MANY].to(dtype)
+    widened = form != "fp32" and _seconds([wide], many) < _seconds([own], many)
+    return Way(_crossing(plain, form, widened=widened) if absence() is None else 0, widened)
+
+
+def _crossing(plain: Tensor, form: Form, *, widened: bool) -> int:
+    """The greatest number of rows before the first that torch is quicker with."""
+    copies, won = -(-BYTES // (plain.numel() * SIZES[form])), 0
+    few, many = ([_layer(plain, form, Way(most, widened)) for _ in range(copies)] for most in (ROWS[-1], 0))
     for rows in ROWS:
-        x = plain[:rows].to(dtype)
+        x = plain[:rows].to(torch.bfloat16 if form == "bf16" else torch.float32)
         if _seconds(few, x) > _seconds(many, x):
             break
         won = rows
     return won
 
 
-def _layer(weight: Tensor, form: Form, few: int) -> FastLinear:
+def _layer(weight: Tensor, form: Form, way: Way) -> FastLinear:
     if form == "int8":
         whole, scale = quantise_rows(weight)
-        return FastLinear(whole, None, scale=scale, few=few)
-    return FastLinear(weight.to(torch.bfloat16 if form == "bf16" else torch.float32, copy=True), None, few=few)
+        return FastLinear(whole, None, scale=scale, few=way.few, widened=way.widened)
+    weight = weight.to(torch.bfloat16 if form == "bf16" else torch.float32, copy=True)
+    return FastLinear(weight, None, few=way.few, widened=way.widened)
 
 
 def _seconds(layers: list[FastLinear], x: Tensor) -> float:

@@ -267,13 +267,22 @@ def from_whole(
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
 def _one_query(
-    q: Any, k: int, v: int, like: Any, k_step: int, v_step: int, shown: Any, scale: Any, weights: Any, z: Any, out: Any
-) -> None:
-    """q (d), S keys at k and as many values at v, so many bytes apart -> out (d); weights (S) and z (d) are scratch."""
+    q: Any, k: Any, v: Any, steps: Any, row: int, lies: Any, like: Any, shown: Any, scale: Any, weights: Any, z: Any,
+    out: Any,
+) -> None:  # fmt: skip
+    """q (d), S keys and values -> out (d); weights (S) and z (d) are scratch.
+
+    Args:
+        k, v: addresses of the head's first key and value in the first row.
+        steps: bytes from a row to the next and from a place to the next, of k and then of v.
+        row, lies: the row that keys lie in, or that of each of them.
+    """
     keys, width = weights.size, q.size
+    k_row, k_step, v_row, v_step = steps
     greatest = np.float32(-np.inf)
     for s in range(keys):
-        key, score = numba.carray(_address(k + s * k_step, like), (width,)), np.float32(0)
+        place = (lies[s] if lies.size else row) * k_row + s * k_step
+        key, score = numba.carray(_address(k + place, like), (width,)), np.float32(0)
         for j in range(width):
             score += q[j] * _widen(key[j])
         weights[s] = score * scale if shown.size == 0 or shown[s] else np.float32(-np.inf)
@@ -286,7 +295,8 @@ def _one_query(
         whole += weights[s]
     z[:] = 0
     for s in range(keys):
-        value, weight = numba.carray(_address(v + s * v_step, like), (width,)), weights[s]
+        place = (lies[s] if lies.size else row) * v_row + s * v_step
+        value, weight = numba.carray(_address(v + place, like), (width,)), weights[s]
         for j in range(width):
             z[j] += weight * _widen(value[j])
     share = np.float32(0) if whole == 0 else np.float32(1) / whole
@@ -296,30 +306,33 @@ def _one_query(
 
 @njit(parallel=True, nogil=True, cache=True, error_model="numpy")
 def few_queries(
-    q: int, k: int, v: int, out: int, like: Any, shown: Any, shape: Any, q_steps: Any, k_steps: Any, v_steps: Any,
-    scale: Any, parts: int,
+    q: int, k: int, v: int, out: int, like: Any, shown: Any, lies: Any, shape: Any, q_steps: Any, k_steps: Any,
+    v_steps: Any, scale: Any, parts: int,
 ) -> None:  # fmt: skip
-    """Attention of q (B, H, T, d) over k, v (B, K, S, d), each key head serving H / K heads -> out (B, T, H, d).
+    """Attention of q (B, H, T, d) over k, v (P, K, S, d), each key head serving H / K heads -> out (B, T, H, d).
 
     Args:
         q, k, v, out: addresses of elements as those of the array `like` (float32, or uint16 for bfloat16).
         shown: (B, S) which keys a row may look at, or (0, 0): all.
+        lies: (B, S) the row of k and v that each key lies in, or (0, 0): that of the query.
         shape: B, H, T, K, S, d.
         q_steps, k_steps, v_steps: bytes from one row, head and place to the next; the d elements lie together.
     """
     batch, heads, queries, key_heads, keys, width = shape
     said = numba.carray(_address(out, like), (batch, queries, heads, width))
+    steps = (k_steps[0], k_steps[2], v_steps[0], v_steps[2])
     for part in prange(parts):
         weights, z, wide = np.empty(keys, np.float32), np.empty(width, np.float32), np.empty(width, np.float32)
         for item in range(part * batch * heads // parts, (part + 1) * batch * heads // parts):
             b, h = item // heads, item % heads
             place = h * key_heads // heads
             seen = shown[b] if shown.shape[0] else shown.ravel()
+            rows = lies[b] if lies.shape[0] else lies.ravel()
             for t in range(queries):
                 query = numba.carray(_address(q + b * q_steps[0] + h * q_steps[1] + t * q_steps[2], like), (width,))
                 for j in range(width):
                     wide[j] = _widen(query[j])
                 _one_query(
-                    wide, k + b * k_steps[0] + place * k_steps[1], v + b * v_steps[0] + place * v_steps[1], like,
-                    k_steps[2], v_steps[2], seen, scale, weights, z, said[b, t, h],
+                    wide, k + place * k_steps[1], v + place * v_steps[1], steps, b, rows, like, seen, scale, weights, z,
+                    said[b, t, h],
                 )  # fmt: skip

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +25,7 @@ from regard.model.layers import FeedForward
 from regard.model.masks import Mask
 from regard.model.positions import Bias
 from regard.model.watch import see, watched
-from regard.runtime.choice import few_rows
+from regard.runtime.choice import Way, way_of
 from regard.runtime.products import FastEmbedding, FastLinear, Form, quantise_rows
 from regard.runtime.rows import few_queries_attend
 
@@ -59,6 +60,8 @@ SHORT = 64
 more sentences a second (python bench/inference.py --work encoder, with 0 here and with 64)."""
 OPEN = ("bias", "scores", "weights")
 """What only attention in the open can show."""
+SHOWN = ("q", "k", "v", "z", "out", *OPEN)
+"""What attention offers to watchers."""
 FEW_QUERIES = 8
 """One of a step of decoding, or those of all hypotheses of a source."""
 
@@ -82,17 +85,35 @@ class FastAttention(Attention):
             by_heads(v, self.kv_heads),
         )
 
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias | None = None, lies: Tensor | None = None
+    ) -> Tensor:
+        """As `Attention.forward`; what rows of a beam share is not copied for a step's few queries."""
+        if lies is None or not self._few(q, bias) or watched(self, *SHOWN):
+            return super().forward(q, k, v, mask, bias, lies)
+        z = self._attend_few(q, k, v, mask, lies)
+        return super().forward(q, k, v, mask, bias, lies) if z is None else self.o(z.transpose(1, 2).flatten(2))
+
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, bias: Bias | None) -> Tensor:
         """As `Attention.attend`, which it is for many queries, under a bias or a watcher, and where masks differ."""
-        rows = slice(0, q.size(2))
-        few = self.compiled and q.size(2) <= FEW_QUERIES and bias is None and not watched(self, *OPEN)
-        visible = mask.draw(rows, columns := mask.reach(rows)) if few else None
-        if not few or (visible is not None and visible.size(2) != 1):
+        z = self._attend_few(q, k, v, mask, None) if self._few(q, bias) else None
+        if z is None:
             kernel = "open" if k.size(2) <= SHORT else None
             return attend(q, k, v, mask, scale=self.scale, bias=bias, site=self, kernel=kernel)
+        return z
+
+    def _few(self, q: Tensor, bias: Bias | None) -> bool:
+        return self.compiled and q.size(2) <= FEW_QUERIES and bias is None and not watched(self, *OPEN)
+
+    def _attend_few(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask, lies: Tensor | None) -> Tensor | None:
+        """(B, H, T, d) by the kernel for few queries; None where these queries do not all see the same keys."""
+        rows = slice(0, q.size(2))
+        visible = mask.draw(rows, columns := mask.reach(rows))
+        if visible is not None and visible.size(2) != 1:
+            return None
         if columns != slice(0, k.size(2)):
-            k, v = k[:, :, columns], v[:, :, columns]
-        return few_queries_attend(q, k, v, None if visible is None else visible[:, 0, 0], self.scale)
+            k, v, lies = k[:, :, columns], v[:, :, columns], None if lies is None else lies[:, columns]
+        return few_queries_attend(q, k, v, None if visible is None else visible[:, 0, 0], self.scale, lies)
 
 
 class FastFeedForward(FeedForward):
@@ -155,13 +176,13 @@ def _matrices(model: Model) -> list[str]:
 @torch.no_grad()
 def furnish(model: Model, tensors: Mapping[str, Tensor], form: Form) -> Model:
     """Put tensors of `narrowed` into a model of the same configuration that nobody else holds (it may be on meta)."""
-    few = few_rows(form)
+    way = way_of(form)
     for path, module in [*model.named_modules()]:
         if isinstance(module, Attention):
-            _join(module, tensors, path, few)
+            _join(module, tensors, path, way)
     for path, module in [*model.named_modules()]:
         if isinstance(module, nn.Linear):
-            _put(model, path, _linear(tensors, path, few if _takes_steps(path) else 0))
+            _put(model, path, _linear(tensors, path, _way_there(way, path)))
         elif isinstance(module, nn.Embedding) and f"{path}.scale" in tensors:
             _put(model, path, FastEmbedding(tensors[f"{path}.weight"], tensors[f"{path}.scale"]))
         elif not isinstance(module, FastLinear):
@@ -175,44 +196,46 @@ def furnish(model: Model, tensors: Mapping[str, Tensor], form: Form) -> Model:
             assert isinstance(module, FastFeedForward)
             module.sigma = model.config.activation
     if isinstance(model.head, LMHead):
-        _furnish_head(model.head, tensors, model.transformer, few)
+        _furnish_head(model.head, tensors, model.transformer, way)
     return model.eval()
 
 
-def _furnish_head(head: LMHead, tensors: Mapping[str, Tensor], transformer: Transformer, few: int) -> None:
+def _furnish_head(head: LMHead, tensors: Mapping[str, Tensor], transformer: Transformer, way: Way) -> None:
     """Make it a fast head, which projects with its own matrix or that of the embeddings."""
     said = "tokens" if transformer.decoder_tokens is None else "decoder_tokens"
     source, head.weight = f"transformer.{said}" if head.weight is None else "head", None
-    fast = _linear(tensors, source, few, bias=tensors.get("head.bias"), out=torch.float32)
+    fast = _linear(tensors, source, way, bias=tensors.get("head.bias"), out=torch.float32)
     head.__class__ = FAST_HEADS[type(head)]
     head.fast = fast
 
 
-def _join(attention: Attention, tensors: Mapping[str, Tensor], path: str, few: int) -> None:
+def _join(attention: Attention, tensors: Mapping[str, Tensor], path: str, way: Way) -> None:
     """Make it a FastAttention, and of self-attention's three matrices one."""
     attention.__class__ = FastAttention
     assert isinstance(attention, FastAttention)
-    attention.compiled, attention.qkv = few > 0, None
+    attention.compiled, attention.qkv = way.few > 0, None
     if path.endswith("self_attn"):
         attention.widths = [layer.out_features for layer in (attention.q, attention.k, attention.v)]
         parts = [f"{path}.{name}" for name in "qkv"]
         joint = {kind: torch.cat([tensors[f"{part}.{kind}"] for part in parts])
                  for kind in ("weight", "bias", "scale") if f"{parts[0]}.{kind}" in tensors}  # fmt: skip
         attention.qkv = _linear({f"{path}.qkv.{kind}": tensor for kind, tensor in joint.items()}, f"{path}.qkv",
-                                few if _takes_steps(path) else 0)  # fmt: skip
+                                _way_there(way, path))  # fmt: skip
         del attention.q, attention.k, attention.v
 
 
-def _takes_steps(path: str) -> bool:
-    """Whether a layer is used in each step of decoding, a few rows at a time."""
-    return path.startswith("transformer.decoder.") and not path.endswith(("cross_attn.k", "cross_attn.v"))
+def _way_there(way: Way, path: str) -> Way:
+    """That of a layer: only those of each step of decoding are given few rows at a time."""
+    steps = path.startswith("transformer.decoder.") and not path.endswith(("cross_attn.k", "cross_attn.v"))
+    return way if steps else replace(way, few=0)
 
 
 def _linear(
-    tensors: Mapping[str, Tensor], name: str, few: int, *, bias: Tensor | None = None, out: torch.dtype | None = None
+    tensors: Mapping[str, Tensor], name: str, way: Way, *, bias: Tensor | None = None, out: torch.dtype | None = None
 ) -> FastLinear:
     weight, scale = tensors[f"{name}.weight"], tensors.get(f"{name}.scale")
-    return FastLinear(weight, tensors.get(f"{name}.bias", bias), scale=scale, few=few, out=out)
+    bias = tensors.get(f"{name}.bias", bias)
+    return FastLinear(weight, bias, scale=scale, few=way.few, widened=way.widened, out=out)
 
 
 def _put(root: nn.Module, path: str, module: nn.Module) -> None:

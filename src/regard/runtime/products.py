@@ -6,6 +6,8 @@
     int8    int8 x int8 -> int32, rows of x scaled by their        int8 weights, x as it is
             greatest element
 
+Where a CPU has no units for a form, its products are the slowest of all (int8 30 times slower than float32 on one with
+AVX2 alone). There a layer widens W to float32 for many rows, product by product, and W stays as small as it was.
 What is unusual: each private operator of torch stands behind one function here, with a plain one that takes its place
 where it is missing; tests compare the two. A layer for few rows keeps W as it lies too, which is what those read, for
 twice the memory; `regard doctor --speed` says up to how many rows that is quicker.
@@ -39,21 +41,23 @@ class FastLinear(nn.Module):
         weight: (N, K) float32 or bfloat16; or int8, with `scale` (N,).
         bias: (N,) or None.
         few: up to how many rows the compiled kernels take; 0: none.
+        widened: many rows are multiplied in float32, whatever the form.
         out: what y consists of; None: what x does.
     """
 
     def __init__(
-        self, weight: Tensor, bias: Tensor | None, *, scale: Tensor | None = None, few: int = 0,
+        self, weight: Tensor, bias: Tensor | None, *, scale: Tensor | None = None, few: int = 0, widened: bool = False,
         out: torch.dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.out_features, self.in_features = weight.shape
-        self.few, self.out, self.scale = few, out, scale
+        self.few, self.widened, self.out, self.scale = few, widened, out, scale
         weight = weight.detach()
         self.bias = None if bias is None else bias.detach()
-        self.packed = pack(weight) if scale is None else None
+        self.packed = pack(weight) if scale is None and not widened else None
         self.weight = weight if few or self.packed is None else None
-        self.matrix = Matrix(weight, scale, self.bias) if few or (scale is not None and can_sum_int8()) else None
+        by_integers = scale is not None and not widened and can_sum_int8()
+        self.matrix = Matrix(weight, scale, self.bias) if few or by_integers else None
 
     def forward(self, x: Tensor, activation: str | None = None) -> Tensor:
         """x (.., K) -> (.., N); by an activation, named as the configuration names it, while they are at hand."""
@@ -64,6 +68,9 @@ class FastLinear(nn.Module):
         if self.packed is not None:
             return packed_linear(x, self.packed, self.bias, activation).to(out)
         assert self.weight is not None
+        if self.widened:
+            y = F.linear(x.float(), self.plain().float(), None if self.bias is None else self.bias.float())
+            return (ACTIVATIONS[activation](y) if activation else y).to(out)
         if self.scale is not None and self.matrix is not None:
             return int8_rows_times(x, self.weight, self.matrix, activations()[activation] if activation else 0).to(out)
         if self.scale is None:

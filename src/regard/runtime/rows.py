@@ -89,12 +89,15 @@ def int8_rows_times(x: Tensor, w: Tensor, matrix: Matrix, activation: int = 0) -
     return out
 
 
-def few_queries_attend(q: Tensor, k: Tensor, v: Tensor, shown: Tensor | None, scale: float) -> Tensor:
+def few_queries_attend(
+    q: Tensor, k: Tensor, v: Tensor, shown: Tensor | None, scale: float, lies: Tensor | None = None
+) -> Tensor:
     """softmax(scale Q K^T) V of a few queries over the keys shown; only where `absence` is None.
 
     Args:
-        q: (B, H, T, d) float32 or bfloat16.  k, v: (B, K, S, d) of the same; in each the d numbers lie together.
+        q: (B, H, T, d) float32 or bfloat16.  k, v: (P, K, S, d) of the same; in each the d numbers lie together.
         shown: (B|1, S) booleans; None: all.
+        lies: (B, S) the row of k and v in which each key of a row lies; None: its own, and P = B.
 
     Returns:
         (B, H, T, d), laid out as (B, T, H, d); zero for a query that sees no key.
@@ -104,10 +107,11 @@ def few_queries_attend(q: Tensor, k: Tensor, v: Tensor, shown: Tensor | None, sc
     batch, heads, queries, width = q.shape
     out = torch.empty((batch, queries, heads, width), dtype=q.dtype)
     seen = NONE_HIDDEN if shown is None else shown.expand(batch, -1).contiguous().numpy()
+    rows = OWN_ROWS if lies is None else lies.contiguous().numpy()
     threads = torch.get_num_threads()
     _use_threads(threads)
     few_queries(
-        q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), _LIKE[q.dtype], seen,
+        q.data_ptr(), k.data_ptr(), v.data_ptr(), out.data_ptr(), _LIKE[q.dtype], seen, rows,
         (batch, heads, queries, k.size(1), k.size(2), width), _steps(q), _steps(k), _steps(v), scale, threads,
     )  # fmt: skip
     return out.transpose(1, 2)
@@ -159,3 +163,5 @@ with warnings.catch_warnings():
 
 NONE_HIDDEN = torch.empty(0, 0, dtype=torch.bool).numpy()
 """What stands for a mask that hides nothing."""
+OWN_ROWS = torch.empty(0, 0, dtype=torch.long).numpy()
+"""What stands for keys that lie in the rows of their queries."""

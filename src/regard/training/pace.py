@@ -13,10 +13,12 @@ What it does not know: how busy the machine is.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from regard.machine import Speeds
 from regard.model import TransformerConfig
+from regard.training.recipe import Recipe
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -64,3 +66,14 @@ def best_precision(config: TransformerConfig, source_share: float, speeds: Speed
     """bfloat16 where it should make training of this model at least a tenth quicker on this machine, else float32."""
     full, half = (token_seconds(config, source_share, speeds, precision, projected) for precision in BYTES_A_UNIT)
     return "bfloat16" if full >= WORTH_IT * half else "float32"
+
+
+def as_quick_here(recipe: Recipe, speeds: Speeds) -> Recipe:
+    """A recipe made elsewhere, in float32 where this machine has no quick bfloat16: a CPU may do it 100 times slower.
+
+    What comes out differs by rounding alone, which is less than what another seed changes.
+    """
+    if speeds.matmul_flops["bfloat16"] >= speeds.matmul_flops["float32"]:
+        return recipe
+    optim, loop = replace(recipe.optim, matrix_dtype="float32"), replace(recipe.loop, dtype="float32")
+    return replace(recipe, optim=optim, loop=loop)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from regard import ledger
+from regard.machine import Speeds
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -78,6 +79,20 @@ def test_what_cannot_be_compared_is_refused(command: Command, recipes: Path, wor
     assert code == 3 and "dev.en" in err and "not the one of the recorded runs" in err
     code, _, err = command("reproduce", "tinny")
     assert code == 2 and "did you mean tiny?" in err
+
+
+def test_a_recipe_in_bfloat16_is_run_in_float32_where_that_is_quicker(
+    command: Command, recipes: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a run in either is a run of the recipe: seeds differ by more than precisions."""
+    written = (recipes / "tiny.toml").read_text()
+    assert written.count('dtype = "float32"') == 2
+    (recipes / "tiny.toml").write_text(written.replace('dtype = "float32"', 'dtype = "bfloat16"'))
+    for rates, said in (((2e11, 1e9), True), ((2e11, 5e11), False)):
+        table = Speeds("cpu", dict(zip(("float32", "bfloat16"), rates, strict=True)), 3e10, ())
+        monkeypatch.setattr(ledger, "speeds", lambda device, table=table: table)
+        code, _, err = command("reproduce", "tiny", "--out", "run", "--quiet")
+        assert code == 0 and ("trained in float32" in err) is said, err
 
 
 def test_a_shipped_recipe_has_a_name_for_train_and_plan(command: Command, recipes: Path) -> None:

@@ -52,6 +52,8 @@ class Toy:
         self.prefix = self.prefix[rows]
         self.source = self.source if sources is None else self.source[sources]
 
+    branch = reorder
+
     def log_p(self, source: int, ids: Ids) -> list[float]:
         prefix = 0
         for token in ids:

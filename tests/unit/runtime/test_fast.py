@@ -23,6 +23,8 @@ from regard.model import (
     watch,
 )
 from regard.runtime import FORMS, Form, furnish, make_fast, narrowed, rows
+from regard.runtime import fast as fast_module
+from regard.runtime.choice import Way
 from regard.runtime.products import FastLinear
 
 SIZES = {"vocab_size": 120, "d_model": 64, "n_heads": 4, "d_ff": 96, "max_len": 80}
@@ -117,8 +119,11 @@ def test_hypotheses_of_a_source_share_it() -> None:
     assert all((a - b).abs().max() < 1e-5 for a, b in zip(*found, strict=True))
 
 
+@pytest.mark.skipif(rows.absence() is not None, reason="there are no kernels here")
 @pytest.mark.parametrize("form", FORMS)
-def test_threads_change_nothing(form: Form) -> None:
+def test_threads_change_nothing(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To what the kernels for few rows do."""
+    monkeypatch.setattr(fast_module, "way_of", lambda form: Way(few=8))
     fast = make_fast(make_language_model(TransformerConfig(**SIZES, **AXES["gpt2"])).eval(), form)
     two = steps(fast, IDS[:1])
     torch.set_num_threads(1)
@@ -205,3 +210,28 @@ def test_a_file_of_tensors_makes_the_same_model(model: Model, form: Form) -> Non
     with torch.device("meta"):
         empty = make_language_model(model.config)
     assert torch.equal(steps(furnish(empty, tensors, form), IDS), steps(make_fast(model, form), IDS))
+
+
+@pytest.mark.parametrize("form", ["plain", "fp32"])
+def test_hypotheses_that_branch_say_what_each_would_say_alone(model: Model, form: str) -> None:
+    """Two of each of three sources, of different lengths; from step to step from random ones, until a source leaves."""
+    ours, n = model if form == "plain" else make_fast(model), torch.Generator().manual_seed(5)
+    ids = torch.randint(3, 100, (3, 4), generator=n).repeat_interleave(2, 0)  # (6, 4)
+    lengths = [4, 2, 3] if not model.config.n_encoder_layers else [4, 4, 4]
+    texts = [ids[2 * i][: lengths[i]].tolist() for i in range(3) for _ in range(2)]
+    real = torch.arange(4) < torch.tensor(lengths).repeat_interleave(2)[:, None]
+    state, sources = start(ours, 20), [0, 1, 2]
+    ours.transformer.decode(ids, state, real=real)
+    for step in range(12):
+        going = [0, 2] if step == 5 else list(range(len(sources)))
+        left, sources = len(going) < len(sources), [sources[i] for i in going]
+        rows = torch.tensor([2 * i + int(torch.randint(2, (), generator=n)) for i in going for _ in range(2)])
+        tokens = torch.randint(3, 100, (len(rows), 1), generator=n)
+        texts = [texts[row] + [int(token)] for row, token in zip(rows, tokens, strict=True)]
+        state.branch(rows, torch.tensor(going) if left else None)
+        said = ours.logits(ours.transformer.decode(tokens, state))[:, 0]
+        alone = [
+            whole(model, torch.tensor([text]), slice(source, source + 1))[0, -1]
+            for source, text in zip((source for source in sources for _ in range(2)), texts, strict=True)
+        ]
+        torch.testing.assert_close(said, torch.stack(alone), atol=5e-5, rtol=0)

@@ -83,6 +83,23 @@ def test_the_two_ways_of_int8_agree_bit_by_bit_of_the_integers() -> None:
     assert ((ours - exact).abs() / spread).max() < 0.05
 
 
+@pytest.mark.parametrize("form", ["bf16", "int8"])
+@pytest.mark.parametrize("rows", [1, 40])
+def test_widened_is_the_product_of_what_the_numbers_stand_for(form: str, rows: int) -> None:
+    """Where a CPU has no units for a form: W in that form, the product in float32."""
+    x, w, bias = numbers(rows, K), numbers(N, K, seed=1), numbers(N, seed=2)
+    if form == "int8":
+        whole, scale = quantise_rows(w)
+        layer, w = FastLinear(whole, bias, scale=scale, widened=True), whole * scale[:, None]
+    else:
+        x, w = x.bfloat16(), w.bfloat16()
+        layer = FastLinear(w, bias.bfloat16(), widened=True)
+        bias = bias.bfloat16().float()
+    expected = ACTIVATIONS["silu"](x.float() @ w.float().T + bias)
+    assert torch.equal(layer(x, "silu"), expected.to(x.dtype))
+    assert layer.weight is not None and layer.weight.element_size() <= 2, "no copy in float32 is kept"
+
+
 @compiled
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2), (4, 1)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ from regard.data import Pairs
 from regard.machine import Speeds
 from regard.model import TransformerConfig, make_language_model
 from regard.tasks.pairs import Corpus
-from regard.training.pace import training_flops
+from regard.training.pace import as_quick_here, training_flops
 from regard.training.plan import bfloat16_from, estimate, plan_recipe
-from regard.training.recipe import DataRecipe, Recipe
+from regard.training.recipe import DataRecipe, LoopRecipe, OptimRecipe, Recipe
 
 CPU = torch.device("cpu")
 
@@ -29,6 +30,13 @@ def corpus(pairs: int, characters: int = 60) -> Corpus:
 
 
 BASE = Recipe(data=DataRecipe(train=("a", "b")))
+
+
+def test_a_recipe_from_elsewhere_keeps_bfloat16_only_where_that_is_quick() -> None:
+    half = replace(BASE, loop=LoopRecipe(dtype="bfloat16"), optim=OptimRecipe(matrix_dtype="bfloat16"))
+    assert as_quick_here(half, speeds(2e11, 5e11)) == half
+    assert as_quick_here(half, speeds(2e11, 1e9)) == BASE
+    assert as_quick_here(BASE, speeds(2e11, 1e9)) == BASE
 
 
 def test_more_minutes_or_a_faster_machine_never_mean_a_smaller_model() -> None:
