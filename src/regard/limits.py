@@ -1,4 +1,4 @@
-"""What this process may use of its machine: cores and memory, by its affinity and its control group.
+"""What this process may use of its machine: cores and memory, by its affinity and its control group; is it alone?.
 
 What is unusual: the whole machine is not asked where a control group is narrower, as in a container.
 What it does not know: devices, and how fast anything is (`machine.py`). Off Linux some facts are None, that is unknown.
@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from pathlib import Path
+
+LOOKS = 4
+"""At who is running, 5 ms apart: one alone may fall between two runs of a busy neighbour."""
 
 
 def usable_cores() -> int:
@@ -20,6 +24,18 @@ def usable_cores() -> int:
             case [quota, period] if quota > 0:
                 cores = min(cores, math.ceil(quota / period))
     return cores
+
+
+def others_at_work() -> bool:
+    """Whether anything but this thread wants a core just now; False where the system does not say."""
+    file = Path("/proc/loadavg")
+    if not file.exists():
+        return False
+    for _ in range(LOOKS):
+        if int(file.read_text().split()[3].partition("/")[0]) > 1:  # tasks that run just now, and we are one
+            return True
+        time.sleep(0.005)
+    return False
 
 
 def memory() -> tuple[int | None, int | None]:

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from regard.config import build, to_tree
 from regard.errors import ConfigError
-from regard.limits import memory, usable_cores
+from regard.limits import memory, others_at_work, usable_cores
 
 T = TypeVar("T")
 
@@ -189,7 +189,7 @@ def attention_kernel(speeds: Speeds, device: torch.device, dtype: torch.dtype, l
 def speeds(device: torch.device, *, refresh: bool = False) -> Speeds:
     """The table of this device, CPU, torch and thread count: from the cache, else measured (2 s) and put there.
 
-    A table taken while other programs kept the cores busy may mislead: `regard doctor --speed` takes it anew.
+    `regard doctor --speed` takes it anew.
     """
     facts = [device.type, LENGTHS, _TOKENS]
     return remembered("speeds", facts, Speeds, lambda: measure_speeds(device), refresh=refresh)
@@ -197,6 +197,8 @@ def speeds(device: torch.device, *, refresh: bool = False) -> Speeds:
 
 def remembered(kind: str, facts: Sequence[object], form: type[T], measure: Callable[[], T], *, refresh: bool) -> T:
     """What `measure` finds on this machine, with this torch and so many threads: from the cache, else measured.
+
+    What was measured while others were at work may mislead by any factor, so it is measured again when they are not.
 
     Args:
         kind: the cache's file is `$XDG_CACHE_HOME/regard/<kind>-<hash>.json`; one that cannot be read or written is
@@ -209,13 +211,16 @@ def remembered(kind: str, facts: Sequence[object], form: type[T], measure: Calla
     name = hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
     file = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard" / f"{kind}-{name}.json"
     if not refresh:
-        with contextlib.suppress(OSError, ValueError, ConfigError):
-            return build(form, json.loads(file.read_text()), where=str(file))
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, ConfigError):
+            kept = json.loads(file.read_text())
+            if kept["alone"] or others_at_work():
+                return build(form, kept["table"], where=str(file))
+    alone = not others_at_work()
     measured = measure()
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(to_tree(measured)))
+        draft.write_text(json.dumps({"alone": alone, "table": to_tree(measured)}))
         os.replace(draft, file)
     return measured
 

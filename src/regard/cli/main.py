@@ -12,17 +12,16 @@ import io
 import os
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from importlib import import_module
 from keyword import iskeyword
-from pathlib import Path
 from types import FrameType, ModuleType
 
 from regard import __version__
 from regard.cli import failures
 from regard.cli.console import err_console, out_console
 from regard.errors import ConfigError
+from regard.limits import others_at_work
 
 WAITING = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
 VERBS = {
@@ -79,14 +78,7 @@ def how_to_wait() -> dict[str, str]:
     is 9 % slower, and torch's threads and Numba's would keep each other from the cores. Where anything else wants a
     core, spinning made it three to four times slower.
     """
-    file, looks = Path("/proc/loadavg"), 4
-    if not file.exists():
-        return {}
-    for _ in range(looks):
-        if int(file.read_text().split()[3].partition("/")[0]) > 1:  # tasks that run just now, and we are one
-            return {"GOMP_SPINCOUNT": "300"}
-        time.sleep(0.005)
-    return {"GOMP_SPINCOUNT": "100000"}
+    return {"GOMP_SPINCOUNT": "300" if others_at_work() else "100000"}
 
 
 def _terminate(signum: int, frame: FrameType | None) -> None:

@@ -123,9 +123,9 @@ class Tokenizer:
                               expected=f"a {role} token", got=has or "no control token")  # fmt: skip
         return self.roles[role]
 
-    @property
+    @cached_property
     def vocab_size(self) -> int:
-        """One more than the largest id."""
+        """One more than the largest id; asked for with every request, and 10 ms of work for 50,000 tokens."""
         return max(self.backend.get_vocab(with_added_tokens=True).values()) + 1
 
     @property
