@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from regard.laws import LAWS, Verdict, report_card
-from regard.laws.law import TOLERANCE
+from regard.laws.trial import TOLERANCE
 from regard.model import Model, make_classifier, make_model
 from regard.model.layers import Dropout
 

@@ -43,10 +43,6 @@ def test_law_fails(number: int, case: tuple[str, ...], fault: Break, build, monk
     assert verdict.outcome == "fail", verdict
 
 
-def test_every_law_has_a_fault() -> None:
-    assert {number for number, _, _ in BREAKS} == set(range(1, 15))  # those of decoding: test_decoding.py
-
-
 def redraw(patch: Patch, change: Callable[[Mask], Mask]) -> None:
     """Let every mask be drawn as `change` has it, and never leave it to the kernel."""
     draw = Mask.draw

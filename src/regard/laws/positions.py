@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.laws.law import TOLERANCE, law
-from regard.laws.trial import Broken, NotApplicable, Trial, replaced
+from regard.laws.law import law
+from regard.laws.trial import TOLERANCE, Broken, NotApplicable, Trial, replaced
 from regard.model import Learned, NoPositions
 from regard.model.positions import Positions
 

@@ -9,22 +9,28 @@ Shapes: B rows, T tokens, S source tokens, V vocabulary. "Said" is the logits, o
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.model import DecodeState, LMHead, Model, watch
 
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
+"""Largest gap, in standard deviations of the logits. In float32 a deep trained model rounds up to some 1e-5, while a
+real fault moves logits by 1e-2 and more. Half precision would drown it, so such a model is judged by a float32 copy."""
+
 
 class NotApplicable(Exception):
-    """The law says nothing about such a model."""
+    """The law says nothing about such a subject."""
 
 
 class Undecided(Exception):
-    """This model's numbers cannot tell; trying another seed may."""
+    """This subject's numbers cannot tell; trying another seed may."""
 
 
 class Broken(Exception):
@@ -42,6 +48,26 @@ class Trial:
         """How many ids both sides know."""
         if self.config.max_len < 16:
             raise NotApplicable("the laws need room for 16 tokens")
+
+    @classmethod
+    @contextmanager
+    def ready(cls, given: Model, seed: int) -> Iterator[Self]:
+        """A model on trial, in evaluation mode and without gradients; it is left as it was."""
+        judged = given if _dtype(given) in TOLERANCE else copy.deepcopy(given).float()
+        modes = {module: module.training for module in judged.modules()}
+        devices = [judged.device] if judged.device.type == "cuda" else []
+        with torch.no_grad(), torch.random.fork_rng(devices=devices):
+            try:
+                judged.eval()
+                yield cls(judged, seed)
+            finally:
+                for module, mode in modes.items():
+                    module.training = mode
+
+    @property
+    def tolerance(self) -> float:
+        """The largest gap that is rounding, in the precision of the model that is judged."""
+        return TOLERANCE[_dtype(self.model)]
 
     def needs_decoder(self) -> None:
         """Stop unless the model has a decoder."""
@@ -116,12 +142,16 @@ class Trial:
             yield leaves
 
 
+def _dtype(model: Model) -> torch.dtype:
+    return model.transformer.tokens.weight.dtype
+
+
 @contextmanager
-def replaced(module: nn.Module, name: str, value: object) -> Iterator[None]:
-    """An attribute of a module, replaced for a while."""
-    before = getattr(module, name)
-    setattr(module, name, value)
+def replaced(owner: object, name: str, value: object) -> Iterator[None]:
+    """An attribute of a module, of a network or of Python's, replaced for a while."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(module, name, before)
+        setattr(owner, name, before)

@@ -138,13 +138,17 @@ def balanced(targets: np.ndarray, n_classes: int) -> Tensor:
 
 
 def classify(model: Model, reads: Sequence[Read]) -> np.ndarray:
-    """The logits of N texts or pairs, (N, C) float32, in their order; the same whatever is read together (law 34)."""
+    """The logits of N texts or pairs, (N, C) in float32 or wider, in their order; the same whatever is read together.
+
+    (Law 34.)
+    """
     found = torch.zeros(len(reads), 1)
     with evaluating(model):
         for rows, hidden, real in hidden_states(model, reads):
-            logits = model.head(hidden, real).float().cpu()
-            if found.size(1) != logits.size(1):
-                found = torch.zeros(len(reads), logits.size(1))
+            logits = model.head(hidden, real)
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).cpu()
+            if found.size(1) != logits.size(1) or found.dtype != logits.dtype:
+                found = torch.zeros(len(reads), logits.size(1), dtype=logits.dtype)
             found[rows] = logits
     return found.numpy()
 

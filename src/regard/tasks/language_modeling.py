@@ -137,8 +137,12 @@ def _nats(model: Model, hidden: Tensor, targets: Tensor) -> Tensor:
     """- log p of each of N targets, (N,), with the logits of some at a time."""
     rows = max(1, CHUNK_BYTES // (4 * model.config.target_vocab_size))
     parts = zip(hidden.split(rows), targets.split(rows), strict=True)
-    losses = [F.cross_entropy(model.logits(h).float(), t, reduction="none") for h, t in parts]
+    losses = [F.cross_entropy(_wide(model.logits(h)), t, reduction="none") for h, t in parts]
     return torch.cat(losses) if losses else hidden.new_zeros(0)
+
+
+def _wide(logits: Tensor) -> Tensor:
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
 class LanguageData:

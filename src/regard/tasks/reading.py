@@ -144,7 +144,7 @@ class TextData(InBatchOrder):
         max_len: int,
     ) -> None:
         self.tokenizer, self.train, self.cut = tokenizer, train, cut
-        self._targets, self._dropout, self._seed, self._multiple = targets, dropout, seed, multiple
+        self.dropout, self._targets, self._seed, self._multiple = dropout, targets, seed, multiple
         self._max_len = max_len
         sizes = [(len(read.ids), len(read.ids)) for read in train]
         self.order = TokenBatches(sizes, tokens_per_batch=tokens_per_batch, seed=seed, multiple=multiple,
@@ -162,9 +162,9 @@ class TextData(InBatchOrder):
         """This rank's part of the batch of a step."""
         rows = deal(self.order.batch(step), rank, world)
         reads = [self.train[i] for i in rows]
-        if self._dropout:
+        if self.dropout:
             epoch = step // self.batches_per_epoch
-            reads = [self._dropout(i, Random(f"{self._seed} {epoch} {i}")) for i in rows]
+            reads = [self.dropout(i, Random(f"{self._seed} {epoch} {i}")) for i in rows]
         ids, real = padded([read.ids for read in reads], self.tokenizer.pad_id, self._multiple)
         types, _ = padded([read.types for read in reads], 0, self._multiple)
         return Batch(ids, real, types, *self._targets(rows, ids.size(1)))

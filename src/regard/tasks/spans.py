@@ -84,8 +84,9 @@ class ExtractiveQATask:
 
 
 def _logits(model: Model, hidden: Tensor, batch: WindowBatch) -> Tensor:
-    """(B, T, 2) in float32; minus infinity where no answer can begin or end."""
-    return model.head(hidden).float().masked_fill(~batch.places[..., None], -math.inf)
+    """(B, T, 2) in float32 or wider; minus infinity where no answer can begin or end."""
+    logits = model.head(hidden)
+    return logits.to(torch.promote_types(logits.dtype, torch.float32)).masked_fill(~batch.places[..., None], -math.inf)
 
 
 def read_windows(model: Model, windows: Sequence[Window], pad_id: int) -> Iterator[tuple[list[int], Tensor]]:

@@ -121,12 +121,13 @@ def tag_words(
         n_labels: C.
     """
     flat = [(number, piece) for number, own in enumerate(pieces) for piece in own]
-    found = [np.zeros((count, n_labels), dtype=np.float32) for count in counts]
+    wide = torch.promote_types(model.transformer.tokens.weight.dtype, torch.float32)
+    found = [torch.zeros(count, n_labels, dtype=wide).numpy() for count in counts]
     with evaluating(model):
         for rows, hidden, _ in hidden_states(model, [piece.read for _, piece in flat]):
             for row, states in zip(rows, hidden, strict=True):
                 number, piece = flat[row]
-                found[number][piece.words] = model.head(states[piece.places]).float().cpu().numpy()
+                found[number][piece.words] = model.head(states[piece.places]).to(wide).cpu().numpy()
     return found
 
 

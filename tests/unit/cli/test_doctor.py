@@ -19,7 +19,8 @@ Command = Callable[..., tuple[int, str, str]]
 def test_a_models_report_card(command: Command) -> None:
     code, out, _ = command("doctor", "run", "--json")
     card = json.loads(out)
-    assert code == 0 and "SHA-256" in card["files"] and {law["number"] for law in card["laws"]} == set(laws.LAWS)
+    of_models = {number for number, law in laws.LAWS.items() if law.on is laws.Trial}
+    assert code == 0 and "SHA-256" in card["files"] and {law["number"] for law in card["laws"]} == of_models
     assert {law["outcome"] for law in card["laws"]} <= {"pass", "undecided", "not applicable"}
     assert sum(law["outcome"] == "pass" for law in card["laws"]) > len(card["laws"]) / 2
 

@@ -1,4 +1,4 @@
-"""The chunked cross entropy is F.cross_entropy, value and gradients; label smoothing (law 17) is its formula."""
+"""The chunked cross entropy is F.cross_entropy, value and gradients; label smoothing is its formula (law 17: laws/)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from regard.data import Batch, collate
-from regard.model import Model, TransformerConfig, make_language_model
 from regard.tasks import losses
 from regard.tasks.losses import linear_cross_entropy
-from regard.tasks.translation import TranslationTask
 
 ROWS = [0, 1, 16, 50]
 """None, one, exactly one chunk, and three chunks and a remainder: a chunk holds 16 rows at least."""
@@ -135,32 +132,6 @@ def test_a_bfloat16_model_sums_in_float32() -> None:
     torch.testing.assert_close(ours, theirs, rtol=0.01, atol=0.0)
 
 
-def test_law_17_no_smoothing_is_cross_entropy_of_the_model() -> None:
-    """The task's loss, head and mask included, is -sum log p(y_t | y_<t, x) over the real tokens and no other."""
-    model, batch = _model(), _batch()
-    loss = _task_loss(model, batch, 0.0)
-    memory = model.transformer.encode(batch.src, real=batch.src_real)
-    log_p = model.logits(model.transformer.decode(batch.tgt_in, model.transformer.start(memory, batch.src_real)))
-    expected = torch.tensor(0.0, dtype=torch.float64)
-    for row, length in enumerate((3, 6)):
-        for t in range(length):
-            expected -= log_p.log_softmax(-1)[row, t, batch.tgt_out[row, t]]
-    torch.testing.assert_close(loss, expected, **CLOSE)
-    assert batch.count == 9
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_law_17_pad_columns_leave_the_loss_unchanged(smoothing: float) -> None:
-    model, narrow, wide = _model(), _batch(), _batch(width=16)
-    assert wide.tgt_in.size(1) == narrow.tgt_in.size(1) + 10 and wide.src.size(1) > narrow.src.size(1)
-    ours, theirs = _task_loss(model, narrow, smoothing), _task_loss(model, wide, smoothing)
-    torch.testing.assert_close(ours, theirs, **CLOSE)
-    assert narrow.count == wide.count
-    parameters = list(model.parameters())
-    for mine, its in zip(torch.autograd.grad(ours, parameters), torch.autograd.grad(theirs, parameters), strict=True):
-        torch.testing.assert_close(mine, its, **CLOSE)
-
-
 @pytest.mark.parametrize("eps", [0.1, 0.3])
 def test_law_17_smoothing_is_the_closed_form_on_five_classes(eps: float) -> None:
     """The target gets 1 - eps + eps / 5, each other class eps / 5; written out, class by class."""
@@ -171,21 +142,3 @@ def test_law_17_smoothing_is_the_closed_form_on_five_classes(eps: float) -> None
     hidden, weight = torch.eye(1, dtype=torch.float64), torch.tensor(scores, dtype=torch.float64)[:, None]
     ours = linear_cross_entropy(hidden, weight, torch.tensor([target]), smoothing=eps)
     assert float(ours) == pytest.approx(expected, abs=1e-12)
-
-
-def _model() -> Model:
-    config = TransformerConfig(
-        vocab_size=13, d_model=12, n_heads=2, d_ff=16, n_encoder_layers=1, n_decoder_layers=1,
-        head_bias=True, logit_scale=1.5,
-    )  # fmt: skip
-    return make_language_model(config).double()
-
-
-def _task_loss(model: Model, batch: Batch, smoothing: float) -> Tensor:
-    task = TranslationTask(smoothing)
-    return task.loss(model, task.hidden(model, batch), batch)
-
-
-def _batch(width: int = 1) -> Batch:
-    """Targets of 3 and 6 tokens, ends included; with a width of 16, ten columns of padding more."""
-    return collate([[5, 6, 7], [8]], [[9, 10], [3, 4, 5, 6, 7]], pad_id=0, bos_id=1, eos_id=2, multiple=width)
