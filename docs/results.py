@@ -26,6 +26,8 @@ NAMES = {
 }  # fmt: skip
 SHORT = 2
 """Metrics of a recipe in the short table."""
+BESIDE = ("multi30k-en-de-chapter", "multi30k-en-de-modern")
+"""Recipes that differ in their architecture alone."""
 PAGE = f"""# Results
 
 Written by `python docs/results.py` from `src/regard/recipes`; a change by hand is lost, and a test notices it.
@@ -88,7 +90,27 @@ def short_table(readme: str) -> str:
 
 def page() -> str:
     """docs/results.md."""
-    return "\n".join([PAGE, *(section(name, entry, record) for name, entry, record in recorded())])
+    sections = (section(name, entry, record) for name, entry, record in recorded())
+    return "\n".join([PAGE, *architectures(), *sections])
+
+
+def architectures() -> list[str]:
+    """One table of the architectures set side by side, once each has a record."""
+    records = [ledger.find_record(name) for name in BESIDE]
+    rows = []
+    for name, record in zip(BESIDE, records, strict=True):
+        if record is None:
+            return []
+        axes, (test, found) = ledger.named_recipe(name).model, next(iter(record.figures.items()))
+        scores = [", ".join(f"{run.scores[test][metric]:.2f}" for run in record.runs) for metric in found]
+        means = [f"**{figure.score:.2f}** ({each})" for figure, each in zip(found.values(), scores, strict=True)]
+        rows.append((f"`{name}`", f"{axes['norm_order']}, {axes['norm']}", axes["positions"],
+                     f"{axes['activation']}{', gated' if axes.get('gated_ffn') else ''}",
+                     f"{record.runs[0].parameters:,}", *means))  # fmt: skip
+    metrics = [f"{label(metric)}: mean (each seed)" for metric in found]
+    heads = ("recipe", "norm", "positions", "feed-forward", "parameters", *metrics)
+    told = f"The same data, updates and budget, {len(records[0].runs)} seeds, on {test}.\n" if records[0] else ""
+    return ["## The chapter's architecture beside the modern one\n", told, table(heads, rows)]
 
 
 def section(name: str, entry: Entry, record: Record) -> str:

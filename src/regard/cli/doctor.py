@@ -23,11 +23,13 @@ from regard.cli.train import pair_of
 from regard.errors import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import torch
 
     from regard.data import Finding
     from regard.machine import Machine, Speeds
-    from regard.runtime import Ways
+    from regard.runtime import Form, Way
 
 NO_SUMS = "no SHA-256 sums lie in this folder (regard import writes them)"
 
@@ -103,15 +105,16 @@ def _data(args: Arguments) -> int:
 
 def _machine(args: Arguments) -> int:
     from regard.machine import describe_machine, self_test, speeds
-    from regard.runtime import absence, measured_ways
+    from regard.runtime import FORMS, absence, measured_way
 
     device = args.apply()
     machine, checks = describe_machine(), self_test(device)
     measured = speeds(device, refresh=True) if args.speed else None
     missing = absence()
-    ways = measured_ways(refresh=True) if args.speed else None
+    ways = {form: measured_way(form, refresh=True) for form in FORMS} if args.speed else {}
     if args.json:
-        print_json(_as_json(machine, device, checks, measured) | {"kernels": missing or "compiled", "ways": ways})
+        facts = {"kernels": missing or "compiled", "ways": ways or None}
+        print_json(_as_json(machine, device, checks, measured) | facts)
     else:
         _show_machine(machine, device, missing)
         _show_checks(checks)
@@ -147,26 +150,22 @@ def _show_checks(checks: list[tuple[str, bool, str]]) -> None:
     table(["self-test", "", ""], [(name, "ok" if passed else "FAILED", sentence) for name, passed, sentence in checks])
 
 
-def _show_speeds(measured: Speeds, device: torch.device, ways: Ways | None) -> None:
+def _show_speeds(measured: Speeds, device: torch.device, ways: Mapping[Form, Way]) -> None:
     from regard.machine import DTYPES, attention_kernel
-    from regard.runtime import FORMS
     from regard.training.plan import bfloat16_from
 
     flops = ", ".join(f"{name} {value / 1e9:.0f} GFLOP/s" for name, value in measured.matmul_flops.items())
     width = bfloat16_from(measured)
+    up_to = ", ".join(f"{form} {way.few}" for form, way in ways.items())
+    wide = " and ".join(form for form, way in ways.items() if way.widened)
     print()
     rows = [
         ("products", flops),
         ("memory read", f"{measured.read_bytes_per_second / 1e9:.1f} GB/s"),
         ("training", "in float32" + (f"; from width {width} on in bfloat16" if width else "")),
+        ("compiled kernels", f"for at most so many rows: {up_to}"),
+        ("many rows", f"{wide} slower than float32 here: widened to it" if wide else "each form in its own"),
     ]
-    if ways is not None:
-        up_to = ", ".join(f"{form} {getattr(ways, form).few}" for form in FORMS)
-        rows.append(("compiled kernels", f"for at most so many rows: {up_to}"))
-        wide = " and ".join(form for form in FORMS if getattr(ways, form).widened)
-        rows.append(
-            ("many rows", f"{wide} slower than float32 here: widened to it" if wide else "each form in its own")
-        )
     table(["speed", ""], rows)
     print()
     kernels = [

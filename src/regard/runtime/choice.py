@@ -3,8 +3,8 @@
     few rows     up to how many of them the compiled kernels are quicker than torch's products
     many rows    whether those of bfloat16 and int8 are quicker in float32, the matrix widened on the way
 
-What is unusual: it is timed, once (a second), and kept in the cache beside the other speeds. `regard doctor --speed`
-measures anew.
+What is unusual: it is timed when a form is first asked for (about a second), and kept in the cache beside the other
+speeds. `regard doctor --speed` measures anew.
 What it does not know: models. The matrix that is timed is one of theirs in size, and comes from memory, not the caches.
 """
 
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from regard.machine import remembered
-from regard.runtime.products import FORMS, FastLinear, Form, quantise_rows
+from regard.runtime.products import FastLinear, Form, quantise_rows
 from regard.runtime.rows import absence
 
 ROWS, MANY = (1, 2, 4, 8), 64
@@ -41,38 +41,24 @@ class Way:
     """Many rows are multiplied in float32."""
 
 
-@dataclass(frozen=True)
-class Ways:
-    """That of each form."""
-
-    fp32: Way
-    bf16: Way
-    int8: Way
-
-
 def way_of(form: Form) -> Way:
     """That of this machine, with as many threads as there are now."""
-    found: Way = getattr(_table(torch.get_num_threads(), absence() is None), form)
-    return found
+    return _known(form, torch.get_num_threads(), absence() is None)
 
 
 @cache
-def _table(threads: int, compiled: bool) -> Ways:
+def _known(form: Form, threads: int, compiled: bool) -> Way:
     """Read once a process for so many threads, with the kernels or without."""
-    return measured_ways()
+    return measured_way(form)
 
 
-def measured_ways(*, refresh: bool = False) -> Ways:
-    """The table of this machine, from the cache or measured."""
-    facts = [ROWS, MANY, OUTPUTS, INPUTS, BYTES, absence() is None]
-    return remembered("ways", facts, Ways, _measure, refresh=refresh)
+def measured_way(form: Form, *, refresh: bool = False) -> Way:
+    """The same from the cache, or measured."""
+    facts = [form, ROWS, MANY, OUTPUTS, INPUTS, BYTES, absence() is None]
+    return remembered("way", facts, Way, lambda: _quickest(form), refresh=refresh)
 
 
 @torch.no_grad()
-def _measure() -> Ways:
-    return Ways(**{form: _quickest(form) for form in FORMS})
-
-
 def _quickest(form: Form) -> Way:
     plain = torch.randn(OUTPUTS, INPUTS, generator=torch.Generator().manual_seed(0))  # nobody else's numbers
     dtype = torch.bfloat16 if form == "bf16" else torch.float32
