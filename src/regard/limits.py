@@ -1,4 +1,4 @@
-"""What this process may use of its machine: cores and memory, by its affinity and its control group; who else is at work.
+"""What this process may use of its machine, cores and memory by its affinity and control group, and who else is there.
 
 What is unusual: the whole machine is not asked where a control group is narrower, as in a container.
 What it does not know: devices, and how fast anything is (`machine.py`). Off Linux some facts are None, that is unknown.

@@ -117,9 +117,10 @@ class Loaded(Understanding):
         """The best translation of each text, in their order.
 
         A text of several sentences or lines is translated one by one, and put together with the white space it had. An
-        empty text, or one of spaces, has an empty translation. A sentence longer than the model reads is cut at its
-        clauses, or else between words; of a word still longer the rest is left out, with a warning and in
-        `Translation.left_out`. No text is read as a command: `</s>` is four characters.
+        empty text, or one of spaces, has an empty translation. A sentence longer than the model reads, or than those it
+        was trained on, is cut at its clauses, or else between words, of Chinese and its like between characters; of a
+        word still longer than it reads the rest is left out, with a warning and in `Translation.left_out`. No text is
+        read as a command: `</s>` is four characters.
 
         Args:
             texts: a list; the results do not depend on what is translated together (to rounding in the score).
@@ -145,7 +146,8 @@ class Loaded(Understanding):
         codes = [to] * len(texts) if to is None or isinstance(to, str) else _beside(texts, to, "to")
         prefixes = [""] * len(texts) if prefix is None else _beside(texts, not_one(prefix), "prefix")
         translator = Translator(self.fast, self.tokenizer, float(self.about.get("length_ratio", 3.0)),
-                                self.languages[1], self.target_tokenizer, self.conventions)  # fmt: skip
+                                self.languages[1], self.target_tokenizer, self.conventions,
+                                self.about.get("longest_seen"))  # fmt: skip
         request = Request(
             beam=beam, n_best=n_best, alignments=alignments, terms=Terms(glossary or {}, protect),
             no_repeat_ngram=no_repeat_ngram,
@@ -156,7 +158,8 @@ class Loaded(Understanding):
             found += translator.translate(texts[some], codes[some], prefixes[some], request)
         if cut := [translation.left_out for translation in found if translation.left_out]:
             reads = f"the {self.longest_source:,} tokens that the model reads"
-            what = f"{len(cut):,} of {len(found):,} texts hold a word longer than {reads}"
+            holds = "hold a word" if prefix is None else "are kept whole by a prefix, or hold a word,"
+            what = f"{len(cut):,} of {len(found):,} texts {holds} longer than {reads}"
             warnings.warn(f"{what}; up to {max(cut):,} tokens of a text were left out", stacklevel=2)
         return found
 

@@ -47,7 +47,7 @@ def test_a_part_that_the_model_has_not_is_said(minilm: Path, model_dir: Callable
         (model_dir("stories260k"), "encoder.layers.0.self_attn"),
     ):
         look = regard.look(folder, "A dog.")
-        with pytest.raises(ConfigError, match="no such tensor"):
+        with pytest.raises(ConfigError, match="no such attention"):
             look.weights(name)
 
 

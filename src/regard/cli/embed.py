@@ -49,7 +49,7 @@ def run(args: Arguments) -> None:
 
     if args.out.suffix != ".npy":
         raise ConfigError("the file is an array of NumPy's", where="--out", expected="a name that ends in .npy",
-                          got=args.out)  # fmt: skip
+                          got=args.out, mend=f"--out {args.out.with_suffix('.npy')}")  # fmt: skip
     model = load(args.model, device=str(device), dtype=args.dtype)
     if args.file == Path("-") and sys.stdin.isatty() and not args.quiet:
         err_console.print("lines of text, then Ctrl-D")

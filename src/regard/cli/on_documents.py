@@ -83,7 +83,8 @@ def _corpus(model: Loaded, files: Sequence[Path], unit: str, field: str) -> Corp
     from regard.data.shards import is_prepared, open_shards
 
     if not files:
-        raise DataError("no data is given", where="FILES", expected="texts, or a prepared folder")
+        raise DataError("no data is given", where="FILES", expected="texts, or a prepared folder",
+                        mend="name it after the model")  # fmt: skip
     if len(files) == 1 and is_prepared(files[0]):
         return open_shards(files[0], model.tokenizer)
     return encode_documents(read_documents(files, unit=unit, field=field), model.tokenizer)

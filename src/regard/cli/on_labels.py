@@ -88,7 +88,7 @@ def _read(paths: Sequence[Path], model: Loaded, columns: str | None) -> Labelled
     from regard.data.labelled import read_labelled
 
     if not paths:
-        raise DataError("no data is given", where="FILE", expected="labelled texts")
+        raise DataError("no data is given", where="FILE", expected="labelled texts", mend="name it after the model")
     names = columns.split(",") if columns else None
     found = read_labelled(paths, kind=model.classifier.labels.kind, columns=names, until=model.about.get("label_until"))
     if len(found.texts[0]) != (model.classifier.parts or len(found.texts[0])):

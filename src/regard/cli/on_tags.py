@@ -77,7 +77,8 @@ def _read(files: Sequence[Path], model: Loaded) -> Tagged:
     from regard.tasks.tagged import refuse_unseen_names
 
     if not files:
-        raise DataError("no data is given", where="FILE", expected="words and tags in columns")
+        raise DataError("no data is given", where="FILE", expected="words and tags in columns",
+                        mend="name it after the model")  # fmt: skip
     sentences = read_tagged(files)
     refuse_unseen_names(sentences, _kinds(model))
     return sentences

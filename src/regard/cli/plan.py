@@ -20,13 +20,15 @@ class Arguments(Job):
 def run(args: Arguments) -> None:
     """Make the plan and show it."""
     device = args.apply()
+    from regard.training.plan import RESIDENT
+
     plan = make_plan(args, device)
     if args.json:
         print_json({name: value for name, value in vars(plan).items() if name not in ("sentences", "corpus")})
         return
     rows = [
         ("parameters", f"{plan.parameters:,}"),
-        ("memory", size(plan.memory_bytes)),
+        ("memory", f"{size(plan.memory_bytes)}, of which {size(RESIDENT)} are Python and torch themselves"),
         ("target tokens", f"about {float(f'{plan.tokens_per_epoch:.2g}'):,.0f} in one pass"),
         ("arithmetic", f"{plan.flops_per_token / 1e6:,.1f} MFLOP a target token"),
         ("speed", planned_speed(plan)),

@@ -75,7 +75,8 @@ class Screen:
         """What is going to be done, and what it should take."""
         for sentence in plan.sentences:
             self.say(sentence)
-        self.say(f"expected: {planned_time(plan)}, {planned_speed(plan)}, {size(plan.memory_bytes)} of memory")
+        memory = f"{size(plan.memory_bytes)} of memory with Python and torch"
+        self.say(f"expected: {planned_time(plan)}, {planned_speed(plan)}, {memory}")
 
     def event(self, event: Event, progress: RunProgress, seconds: float, seconds_left: float | None) -> None:
         """A step moves the bar; a look at the development set and the end are lines."""

@@ -88,7 +88,7 @@ def _texts(args: Arguments) -> Examples:
     from regard.data.documents import read_documents
 
     if not args.data:
-        raise DataError("no data is given", where="FILES", expected="texts")
+        raise DataError("no data is given", where="FILES", expected="texts", mend="name it after the model")
     found = list(read_documents(args.data, unit=args.unit, field=args.field))
     to = None if args.to is None else [args.to] * len(found)
     return Examples({"text": [document.text for document in found]}, to, lambda i: f"{found[i].path}:{found[i].line}")

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 READ_BYTES = 2**16
 LONGEST_LINE = 2**24
+NAMED = 20
+"""Lines of which something is said at the end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,7 @@ def run(args: Arguments) -> None:
     batches = arriving(TOGETHER) if args.file == Path("-") else slices(args.file, TOGETHER)
     glossary = None if args.glossary is None else read_glossary(args.glossary)
     model.translate([], to=args.to, beam=args.beam, n_best=args.n_best, no_repeat_ngram=args.no_repeat_ngram)
-    number = 0
+    number, unfinished = 0, list[int]()
     with open_output(args.out, args.file) as stream:
         for lines in batches:
             found = model.translate(
@@ -88,10 +90,13 @@ def run(args: Arguments) -> None:
                 no_repeat_ngram=args.no_repeat_ngram,
             )  # fmt: skip
             for line, translation in zip(lines, found, strict=True):
-                _report_length(model, translation, number + 1)
+                _report_length(model, translation, number + 1, args)
                 stream.write(_as_json(line, translation) if args.json else _as_text(number, translation, args))
                 number += 1
+                unfinished += [number] * (translation.unfinished > 0)
             stream.flush()
+    if unfinished:
+        _report_unfinished(unfinished)
 
 
 def read_glossary(path: Path) -> dict[str, str]:
@@ -109,7 +114,8 @@ def read_glossary(path: Path) -> dict[str, str]:
         terms = [term.strip() for term in line.split("\t")]
         if len(terms) != 2 or not all(terms):
             raise DataError("the line is not a glossary entry", where=f"{path}:{number}",
-                            expected="source term, TAB, target term", got=repr(line[:80]))  # fmt: skip
+                            expected="source term, TAB, target term", got=repr(line[:80]),
+                            mend="put one TAB between the two; a comment begins with #")  # fmt: skip
         if glossary.setdefault(*terms) != terms[1]:
             raise DataError("the source term has two translations", where=f"{path}:{number}",
                             expected=glossary[terms[0]], got=terms[1], mend="leave one of them out")  # fmt: skip
@@ -164,12 +170,21 @@ def _decoded(lines: Sequence[bytes], before: int) -> list[str]:
     return texts
 
 
-def _report_length(model: Loaded, translation: Translation, number: int) -> None:
+def _report_length(model: Loaded, translation: Translation, number: int, args: Arguments) -> None:
     if translation.left_out:
+        what = "the line, which --prefix keeps whole," if args.prefix else "a word"
         err_console.print(
-            f"line {number:,}: a word is longer than the {model.longest_source:,} tokens that the model reads; "
+            f"line {number:,}: {what} is longer than the {model.longest_source:,} tokens that the model reads; "
             f"{translation.left_out:,} tokens were left out"
         )
+
+
+def _report_unfinished(numbers: Sequence[int]) -> None:
+    """One line for all: a model that has learned little may end none."""
+    some = ", ".join(f"{number:,}" for number in numbers[:NAMED])
+    more = f" and {len(numbers) - NAMED:,} more" if len(numbers) > NAMED else ""
+    which = "the translation of line" if len(numbers) == 1 else "translations, of lines"
+    err_console.print(f"cut at the greatest length before the model ended: {which} {some}{more}")
 
 
 def _as_text(number: int, best: Translation, args: Arguments) -> str:
@@ -202,7 +217,7 @@ def _words(tokens: Sequence[str]) -> list[int]:
 def _as_json(line: str, best: Translation) -> str:
     rows = [_object(translation) for translation in (best, *best.alternatives)]
     more: dict[str, Any] = {"alternatives": rows[1:]} if best.alternatives else {}
-    more |= {"left_out": best.left_out} if best.left_out else {}
+    more |= {name: count for name in ("left_out", "unfinished") if (count := getattr(best, name))}
     return json.dumps({"source": line, **rows[0], **more}, ensure_ascii=False) + "\n"
 
 

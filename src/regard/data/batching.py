@@ -69,7 +69,8 @@ class TokenBatches:
 
     def _check(self, max_len: int) -> None:
         if not len(self._kept):
-            raise ConfigError("no sample is short enough", where="max_len", expected=f"<= {max_len} tokens a side")
+            raise ConfigError("no sample is short enough", where="max_len", expected=f"<= {max_len} tokens a side",
+                              mend="raise batch.max_len and model.max_len, or cut the texts")  # fmt: skip
         widest = int(self._padded[self._kept].max())
         if widest > self._budget:
             raise ConfigError(

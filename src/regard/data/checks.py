@@ -146,7 +146,8 @@ def clean(pairs: Pairs) -> Pairs:
     kept = [i for i, pair in enumerate(zip(pairs.source, pairs.target, strict=True)) if not _is_empty(*pair)]
     if not kept:
         where = " and ".join(map(str, pairs.files))
-        raise DataError("every pair has an empty side", where=where, got=f"{len(pairs):,} pairs")
+        raise DataError("every pair has an empty side", where=where, got=f"{len(pairs):,} pairs",
+                        mend="of a table, name the two columns: --columns A,B")  # fmt: skip
     return pairs.take(kept)
 
 

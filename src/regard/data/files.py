@@ -129,7 +129,8 @@ class Lines(Iterator["str | DataError"]):
         try:
             return read()
         except Exception as error:  # each decompressor has errors of its own
-            raise DataError("the file is broken and cannot be read to its end", where=self.path, got=error) from None
+            raise DataError("the file is broken and cannot be read to its end", where=self.path, got=error,
+                            mend="copy or download it again") from None  # fmt: skip
 
     def decode(self, raw: bytes) -> str | DataError:
         """The bytes of line `number` as text without its end, or what is wrong with them."""
@@ -203,7 +204,7 @@ def _open(path: Path, start: int) -> BinaryIO:
         raise DataError("this is a folder", where=path, expected="a file", mend="name a file in it") from None
     except (OSError, ValueError) as error:
         got = getattr(error, "strerror", None) or error
-        raise DataError("the file cannot be opened", where=path, got=got) from None
+        raise DataError("the file cannot be opened", where=path, got=got, mend="check who may read it") from None
 
 
 def _names(folder: Path) -> list[str]:

@@ -39,7 +39,8 @@ def clean_labelled(examples: Labelled) -> Labelled:
     kept = [i for i, texts in enumerate(examples.texts) if all(text.strip() for text in texts)]
     if not kept:
         where = " and ".join(map(str, examples.files))
-        raise DataError("every example has an empty text", where=where, got=f"{len(examples):,} examples")
+        raise DataError("every example has an empty text", where=where, got=f"{len(examples):,} examples",
+                        mend="name the columns: --columns TEXT,LABEL")  # fmt: skip
     return examples if len(kept) == len(examples) else examples.take(kept)
 
 
@@ -48,7 +49,8 @@ def refuse_few_classes(examples: Labelled) -> None:
     if examples.kind != "number" and len(examples.classes) < (2 if examples.kind == "one" else 1):
         got = ", ".join(map(repr, examples.classes)) or "none"
         raise DataError("there is nothing to tell apart", where=" and ".join(map(str, examples.files)),
-                        expected="examples of at least two classes", got=got)  # fmt: skip
+                        expected="examples of at least two classes", got=got,
+                        mend="name the column of the classes: --columns TEXT,LABEL")  # fmt: skip
 
 
 def refuse_unseen(examples: Labelled, classes: Sequence[str]) -> None:

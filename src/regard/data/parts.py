@@ -87,7 +87,8 @@ def find_sources(paths: Sequence[Path], *, besides: Path | None = None) -> list[
             names = [(file, f"{path.resolve().name}/{name}") for file, name in _shown(path, besides)]
             found = [_look(file, name, may_be_binary=True) for file, name in names]
             if all(source.kind == "binary" for source in found):
-                raise DataError("there is no text in this folder", where=path, got=f"{len(found):,} other files")
+                raise DataError("there is no text in this folder", where=path, got=f"{len(found):,} other files",
+                                mend="name a folder of plain texts, .jsonl, .tsv or .parquet")  # fmt: skip
             sources += found
         else:
             sources.append(_look(path, path.name, may_be_binary=False))

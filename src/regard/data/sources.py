@@ -91,6 +91,7 @@ def read_pairs(
         raise ConfigError(
             "pairs come from one table, or from two parallel files without columns",
             got=f"{len(paths)} files" + (f" and columns {','.join(columns)}" if columns else ""),
+            mend="leave --columns out" if len(paths) == 2 else "name one file, or two",
         )
     skipped = Skipped(skip_bad)
     with ExitStack() as stack:

@@ -13,6 +13,7 @@ Shapes: H heads, T queries, S keys.
 
 from __future__ import annotations
 
+import difflib
 import html
 import sys
 from collections.abc import Iterator
@@ -66,12 +67,18 @@ class Look:
             found["writes"] = ["" if row is None else row.text for row in self.view.target.writes or ()]
         return found
 
+    @property
+    def attentions(self) -> list[str]:
+        """The places that `weights`, `labels` and `plot` know by name, such as "decoder.layers.0.cross_attn"."""
+        return list(self._parts)
+
     def weights(self, name: str) -> np.ndarray:
-        """Attention weights (H, T, S) float32 of one place, such as "decoder.layers.0.cross_attn"; rows sum to 1."""
+        """Attention weights (H, T, S) float32 of one of `attentions`; rows sum to 1. Raises ConfigError for another."""
+        self._part(name)
         return self.values(f"{name}.weights")
 
     def values(self, name: str) -> np.ndarray:
-        """Any tensor by its name, without the batch axis; raises ConfigError with near names where there is none."""
+        """Any tensor of `view.names`, without the batch axis; raises ConfigError with near names for another name."""
         return self.view.tensor(name)
 
     def to_numpy(self) -> dict[str, np.ndarray]:
@@ -79,19 +86,20 @@ class Look:
         return dict(self.view.tensors)
 
     def labels(self, name: str) -> tuple[list[str], list[str]]:
-        """What stands beside the T rows and above the S columns of an attention's weights.
+        """What stands beside the T rows and above the S columns of the weights of one of `attentions`.
 
-        A row of cross-attention is called by what it writes, one of self-attention by what it reads.
+        A row of cross-attention is called by what it writes, one of self-attention by what it reads. Raises ConfigError
+        for another name.
         """
         part = self._part(name)
         rows = self.tokens["writes" if part.name == "decoder.cross" else part.queries]
         return rows, self.tokens[part.keys]
 
     def plot(self, name: str, head: int | None = None) -> Figure:
-        """A matplotlib figure of an attention's weights: of one head, or (None) the mean of all.
+        """A matplotlib figure of the weights of one of `attentions`: of one head, or (None) the mean of all.
 
         Raises:
-            ConfigError: there is no such place or head.
+            ConfigError: `name` is none of `attentions` (other tensors are not drawn), or there is no such head.
         """
         from regard.inspect.plot import draw_attention
 
@@ -146,11 +154,16 @@ class Look:
     def _sides(self) -> list[Side]:
         return [side for side in (self.view.source, self.view.target) if side is not None]
 
+    @cached_property
+    def _parts(self) -> dict[str, Part]:
+        return {part.at(layer): part for part in parts_of(self.model.model.config) for layer in range(part.layers)}
+
     def _part(self, name: str) -> Part:
-        parts = {part.at(layer): part for part in parts_of(self.model.model.config) for layer in range(part.layers)}
-        if name not in parts:
-            raise ConfigError("the model has no such attention", where="name", expected=" or ".join(parts), got=name)
-        return parts[name]
+        if name not in self._parts:
+            near = difflib.get_close_matches(name, self._parts, n=1)
+            raise ConfigError("the model has no such attention", where="name", expected=" or ".join(self._parts),
+                              got=name, mend=f"did you mean {near[0]}?" if near else None)  # fmt: skip
+        return self._parts[name]
 
     @cached_property
     def _page(self) -> str:

@@ -205,24 +205,30 @@ class TransformerConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError("a size must be at least 1", where=name, got=value)
-        if self.n_token_types < 0:
-            raise ConfigError("a number cannot be negative", where="n_token_types", got=self.n_token_types)
+        offset = self.positions.offset if isinstance(self.positions, Learned) else 0
+        for name, number in (("n_token_types", self.n_token_types), ("positions.offset", offset)):
+            if number < 0:
+                raise ConfigError("a number cannot be negative", where=name, got=number)
         if min(self.n_encoder_layers, self.n_decoder_layers) < 0 or self.n_encoder_layers + self.n_decoder_layers == 0:
             got = f"n_encoder_layers = {self.n_encoder_layers}, n_decoder_layers = {self.n_decoder_layers}"
-            raise ConfigError("a Transformer has an encoder, a decoder, or both", got=got)
+            raise ConfigError("a Transformer has an encoder, a decoder, or both", got=got,
+                              mend="set one of them above 0, and none below")  # fmt: skip
         if self.d_head is None and self.d_model % self.n_heads:
             quotient = f"{self.d_model} / {self.n_heads} = {self.d_model / self.n_heads:.2f}"
             raise ConfigError("d_model is not divisible by n_heads", where="d_model", got=quotient,
                               mend="choose a multiple, or give d_head")  # fmt: skip
         if self.n_heads % self.kv_heads:
             quotient = f"{self.n_heads} / {self.kv_heads} = {self.n_heads / self.kv_heads:.2f}"
-            raise ConfigError("n_heads is not divisible by n_kv_heads", where="n_kv_heads", got=quotient)
+            raise ConfigError("n_heads is not divisible by n_kv_heads", where="n_kv_heads", got=quotient,
+                              mend="choose a divisor, or 1")  # fmt: skip
         self._check_numbers()
         if isinstance(self.positions, Rope) and (self.turned_width < 2 or self.turned_width % 2):
             raise ConfigError("rotary positions turn pairs, so the turned part of a head's width must be even",
-                              where="positions", got=f"{self.positions.fraction} of {self.head_width}")  # fmt: skip
+                              where="positions", got=f"{self.positions.fraction} of {self.head_width}",
+                              mend="choose an even width of a head: d_model / n_heads, or d_head")  # fmt: skip
         if isinstance(self.positions, Sinusoidal) and self.d_model % 2:
-            raise ConfigError("sinusoidal positions come in pairs, so d_model must be even", got=self.d_model)
+            raise ConfigError("sinusoidal positions come in pairs, so d_model must be even", where="d_model",
+                              got=self.d_model, mend=f"{self.d_model + 1}, or other positions")  # fmt: skip
         if isinstance(self.positions, Relative) and not 4 <= self.positions.buckets < 2 * self.positions.max_distance:
             raise ConfigError("half of the buckets are exact, the others reach on to max_distance", where="positions",
                               expected="4 <= buckets < 2 max_distance", got=self.positions)  # fmt: skip

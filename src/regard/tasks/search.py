@@ -58,13 +58,14 @@ def search_translations(
         raise ConfigError(
             "what must be said is longer than the model writes", where=f"text {longest[0] + 1} of {len(sources)}",
             expected=f"less than {most:,} tokens", got=f"{kept[longest[0]].least:,}",
+            mend="shorten the prefix or the glossary's terms",
         )  # fmt: skip
     # An id that is no token's, as in a vocabulary padded to a round size, would be no text either.
     banned = (*conventions.silent, *range(tokenizer.vocab_size, model.config.target_vocab_size))
     found: list[list[Hypothesis]] = [[] for _ in sources]
     for rows in _together([len(source) + 1 for source in sources], [constraint.width(beam) for constraint in kept]):
         batch = conventions.batch([sources[i] for i in rows], [[] for _ in rows]).to(model.device)
-        limits = [min(most, math.ceil(ratio * (len(sources[i]) + 1)) + 10 + kept[i].least) for i in rows]
+        limits = [_limit(len(sources[i]), ratio, kept[i].least, most) for i in rows]
         state = _start(model, batch, capacity=max(limits) + batch.tgt_in.size(1))
         several = beam_search(
             model, state, batch.tgt_in, ends=conventions.ends, limits=torch.tensor(limits, device=model.device),
@@ -79,6 +80,10 @@ def search_translations(
                 )  # fmt: skip
             found[i] = best
     return found
+
+
+def _limit(source: int, ratio: float, prescribed: int, most: int) -> int:
+    return min(most, math.ceil(ratio * (source + 1)) + 10 + prescribed)
 
 
 def _together(lengths: Sequence[int], widths: Sequence[int]) -> Iterator[list[int]]:

@@ -2,7 +2,8 @@
 
 What is unusual: nothing raises for odd text. Whatever is typed is plain text (`</s>` too), an empty text has an empty
 translation, and all white space between and around sentences is kept. A text is cut only where a sentence or a line
-ends, or where the model could not read it whole; a part still too long is read as far as it goes, which is counted.
+ends, or where the model could not read it whole, or never learned to; a word still too long is read as far as it goes.
+That is counted, as are the parts whose translation was cut at its greatest length.
 What it does not know: files, how results are shown.
 """
 
@@ -45,6 +46,8 @@ class Translation:
     target_tokens: tuple[str, ...] | None = None
     left_out: int = 0
     """Source tokens that the model is too short to read."""
+    unfinished: int = 0
+    """Parts of the text whose translation was cut at its greatest length, and may lack its end."""
     length: int = 0
     """Generated tokens, the end of each sentence included."""
 
@@ -59,6 +62,7 @@ class Translation:
     def __repr__(self) -> str:
         more = f", {len(self.alternatives)} alternatives" if self.alternatives else ""
         more += f", {self.left_out:,} source tokens left out" if self.left_out else ""
+        more += f", {self.unfinished:,} parts unfinished" if self.unfinished else ""
         return f"Translation({self.text!r}, score={self.score:.3f}{more})"
 
 
@@ -93,6 +97,8 @@ class Translator:
         only: the target language of a model of one direction, where it is known.
         target: of outputs.
         stated: what stands around sources and outputs; None: what does in models trained here.
+        seen: tokens of the longest sources of its training (`tasks.translation.longest_seen`); None: not known. It may
+            read more, but ends early what is many times as long, so such a sentence is cut too.
     """
 
     model: Model
@@ -101,6 +107,7 @@ class Translator:
     only: str | None = None
     target: Tokenizer | None = None
     stated: Conventions | None = None
+    seen: int | None = None
 
     @property
     def writes(self) -> Tokenizer:
@@ -144,7 +151,7 @@ class Translator:
         """Pieces with the white space after each; none of a blank text."""
         if not text.strip():
             return []
-        most = self.most_read - lead
+        most = max(1, min(self.most_read, self.seen or self.most_read) - lead)
 
         def cost(texts: Sequence[str]) -> list[float]:
             lengths = map(len, self.tokenizer.encode_batch(texts))
@@ -186,7 +193,8 @@ class Translator:
 
     def _read(self, part: _Part, found: Hypothesis, links: Links | None) -> Translation:
         text = part.demand.written(self.writes, found)
-        translation = Translation(text, found.score, found.logprob, left_out=part.left_out, length=found.length)
+        translation = Translation(text, found.score, found.logprob, left_out=part.left_out,
+                                  unfinished=int(not found.finished), length=found.length)  # fmt: skip
         if links is None:
             return translation
         source, target = tuple(self.tokenizer.tokens(part.ids)), tuple(self.writes.tokens(found.ids))
@@ -210,7 +218,7 @@ def _joined(pieces: Sequence[tuple[list[Translation], str]], request: Request) -
 def _join(pieces: Sequence[tuple[Translation, str]]) -> Translation:
     if len(pieces) == 1 and not pieces[0][1]:
         return pieces[0][0]
-    text, logprob, length, left_out = "", 0.0, 0, 0
+    text, logprob, length, left_out, unfinished = "", 0.0, 0, 0, 0
     links, source, target = list[tuple[int, int]](), list[str](), list[str]()
     for one, white in pieces:
         seam = " " if text and not text[-1].isspace() and not _wide(text[-1]) and not _wide(one.text[:1]) else ""
@@ -218,11 +226,12 @@ def _join(pieces: Sequence[tuple[Translation, str]]) -> Translation:
         logprob += one.logprob
         length += one.length
         left_out += one.left_out
+        unfinished += one.unfinished
         links += [(s + len(source), t + len(target)) for s, t in one.alignment or ()]
         source += one.source_tokens or ()
         target += one.target_tokens or ()
     score = logprob / length if length else 0.0
-    whole = Translation(text, score, logprob, left_out=left_out, length=length)
+    whole = Translation(text, score, logprob, left_out=left_out, unfinished=unfinished, length=length)
     if pieces[-1][0].alignment is None:
         return whole
     return replace(whole, alignment=tuple(links), source_tokens=tuple(source), target_tokens=tuple(target))

@@ -142,6 +142,12 @@ def length_ratio(sources: Sequence[list[int]], targets: Sequence[list[int]]) -> 
     return float(np.quantile(ratios, 0.999)) if ratios else 2.0
 
 
+def longest_seen(sources: Sequence[list[int]], most: int) -> int:
+    """How many tokens all but one in a thousand of the sources have that a model of `most` tokens is trained on."""
+    lengths = [len(source) for source in sources if len(source) < most]
+    return int(np.quantile(lengths, 0.999)) if lengths else most
+
+
 def bleu_on(
     model: Model, data: TranslationData, pairs: Pairs, *, language: str | None, at_most: int
 ) -> tuple[dict[str, float], dict[str, str]]:

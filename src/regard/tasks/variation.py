@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from regard.errors import ConfigError
 from regard.text import Tokenizer
 from regard.text.dropout import BpeDropout
 
@@ -77,10 +76,6 @@ class Variation:
     max_len: int
     augment: float = 0.0
     dropout: tuple[BpeDropout, BpeDropout] | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.augment <= 1:
-            raise ConfigError("this is no share", where="augment", expected="0 to 1", got=self.augment)
 
     def ids(self, rows: Sequence[int], epoch: int) -> tuple[list[list[int]], list[list[int]]]:
         """The sources and targets of some pairs in one epoch, as ids without control tokens."""

@@ -34,15 +34,13 @@ class BpeDropout:
         probability: of leaving out a merge, in [0, 1].
 
     Raises:
-        ConfigError: the vocabulary knows no merges, or that is no probability.
+        ConfigError: the vocabulary knows no merges.
     """
 
     def __init__(self, tokenizer: Tokenizer, probability: float) -> None:
         if not isinstance(tokenizer.backend.model, BPE):
             raise ConfigError("only a vocabulary of merges can leave some out", where="tokenizer.dropout",
                               expected="0 for kinds other than bpe and bytes", got=probability)  # fmt: skip
-        if not 0 <= probability <= 1:
-            raise ConfigError("this is no probability", where="tokenizer.dropout", expected="0 to 1", got=probability)
         model = json.loads(tokenizer.backend.to_str())["model"]
         self._probability, self._vocab = probability, model["vocab"]
         self._rank = {(left, right): rank for rank, (left, right) in enumerate(model["merges"])}

@@ -5,8 +5,9 @@
 What is unusual: pieces and white space put together again are the text, to the last character. A cut is made at an end
 of line, and after . ! ? … where white space and no small letter or digit follows, or after 。！？ at once; not after an
 abbreviation, an initial or a short number (Dr. J. Smith, z. B., 3. Mai), and nowhere inside a placeholder or an address
-(`text.placeholders`). Only a sentence too long for the model is cut further: after , ; : or a dash, and if need be
-between any two words; as many parts as fit stay together. What then is still too long is left whole.
+(`text.placeholders`). Only a sentence too long for the model is cut further: after , ; : or a dash, if need be between
+any two words, and at last between any two characters of scripts without spaces (Chinese, Japanese, Thai); as many parts
+as fit stay together. What then is still too long is left whole.
 What it does not know: languages (one list of abbreviations serves all), and what a model can read.
 """
 
@@ -38,6 +39,12 @@ ENDS = re.compile(
 )
 CLAUSES = re.compile(r"(?<=[,;:—–])\s++(?=\S)|(?<=[，；：、])\s*+(?=\S)")
 WORDS = re.compile(r"(?<=\S)\s++(?=\S)")
+# Thai to Myanmar, Khmer, then kana and Han with their half-width and rare forms; no vowel that is written before its
+# consonant ends a part, and none begins with a mark.
+CHARACTERS = re.compile(
+    r"(?<=[\u0e01-\u0e3f\u0e45-\u0ebf\u0ec5-\u109f\u1780-\u17ff々〇\u3041-\u312f\u31f0-\u9fff\uf900-\ufaff"
+    r"\uff66-\uff9f\U00020000-\U0003ffff])(?=\w)"
+)
 ABBREVIATIONS = frozenset(
     re.findall(
         r"\w+",
@@ -60,7 +67,7 @@ def split(text: str, cost: Cost | None = None, kept: Kept = find) -> list[Piece]
         kept: where no cut may be made.
     """
     pieces = list(_cut(text, ENDS, _ends_sentence, kept))
-    for finer in (CLAUSES, WORDS) if cost else ():
+    for finer in (CLAUSES, WORDS, CHARACTERS) if cost else ():
         assert cost is not None
         pieces = list(_finer(pieces, finer, cost, kept))
     return pieces

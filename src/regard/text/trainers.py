@@ -47,6 +47,7 @@ def learn(texts: Iterable[str], kind: Kind, vocab_size: int, specials: Sequence[
             where="vocab_size",
             expected=f"at least {vocab_size - room + LEAST_ROOM} for the kind {kind!r}",
             got=vocab_size,
+            mend="raise tokenizer.vocab_size, or choose the kind chars or words",
         )
     backend = _TRAINERS[kind](_Corpus(texts, kind), names, room)
     backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in names])

@@ -20,11 +20,12 @@ from typing import Any
 
 from regard.config import to_toml, to_tree
 from regard.errors import ConfigError
-from regard.hub.atomic import write_text_atomic
+from regard.hub.atomic import read_pointer, write_text_atomic
 from regard.hub.folder import find_model, read_config
 from regard.training.outcome import ADAPT, Result, outcome
 from regard.training.recipe import Recipe
 from regard.training.start import UNDERSTANDING
+from regard.training.state import read_progress
 
 SHARE = 1 / 3
 """Of the minutes, for the first run."""
@@ -85,7 +86,7 @@ def adapt_first(
     Its minutes and those of the run itself are apart; what it takes beyond its own, the other has less.
 
     Args:
-        resume: go on with it, without a clock.
+        resume: go on with it.
         carry_out: a recipe, its folder, whether to go on, and when its minutes began -> what came of it.
 
     Raises:
@@ -93,17 +94,17 @@ def adapt_first(
     """
     first, folder = first_run(recipe), out / ADAPT
     folder.mkdir(parents=True, exist_ok=True)
-    if resume:
-        recipe = replace(recipe, loop=replace(recipe.loop, minutes=None))
+    cut = read_pointer(folder / "latest") if resume else None
+    earlier = read_progress(folder / "checkpoints" / cut / "state").seconds if cut else 0.0
     write_text_atomic(out / "recipe.toml", to_toml(to_tree(recipe)))  # from here on the run can be gone on with
     result = outcome(first, folder) if resume else None
     if result is None:
         say(f"first it is adapted to {' '.join(first.data.train)}")
-        result = carry_out(first, folder, resume and (folder / "latest").exists(), began)
+        result = carry_out(first, folder, cut is not None, began)
     recipe = filled_in(recipe, result.recipe)
     write_text_atomic(out / "recipe.toml", to_toml(to_tree(recipe)))
     training = read_config(find_model(folder))["training"]
     facts = {name: training[name] for name in ("steps", "seconds", "data", "scores")}
     minutes, now = first.loop.minutes, time.monotonic()
-    began = now if minutes is None else min(now, began + 60 * minutes)
+    began = now if minutes is None else min(now, began - earlier + 60 * minutes)
     return Adapted(recipe=recipe, folder=find_model(folder), facts=facts, began=began)

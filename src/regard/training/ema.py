@@ -15,7 +15,6 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from regard.errors import ConfigError
 from regard.hub.weights import state_tensors
 
 
@@ -27,9 +26,6 @@ class Ema:
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        if not 0 < decay < 1:
-            raise ConfigError("no average decays like this", where="loop.ema", expected="0: none; or like 0.999",
-                              got=decay)  # fmt: skip
         self._model, self._decay = state_tensors(model), decay
         self.weights = {name: tensor.clone() for name, tensor in self._model.items()}
 

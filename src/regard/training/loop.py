@@ -86,20 +86,20 @@ class Loop:
             NonFiniteError: a loss or gradient is NaN or infinite; the update was not made.
         """
         progress, recipe = self.progress, self.recipe.loop
-        started, first, looked = time.monotonic(), progress.step, progress.step
+        started, looked = time.monotonic() - progress.loop_seconds, progress.step
         while progress.total is None or progress.step < progress.total:
-            if progress.step == recipe.stop or (self.time_left is not None and self._out_of_time(started, first)):
+            if progress.step == recipe.stop or (self.time_left is not None and self._out_of_time(started)):
                 break
             yield self._update()
             last = progress.step == progress.total
             if last or (progress.step % recipe.evaluate_every == 0):
                 looked = progress.step
-                yield from self._look()
+                yield from self._look(started)
                 if recipe.patience and progress.since_best >= recipe.patience:
                     yield EndEvent(f"nothing better on the development examples in {recipe.patience} evaluations")
                     return
         if progress.step != looked and progress.step:
-            yield from self._look()  # whatever was reached in time is worth a checkpoint
+            yield from self._look(started)  # whatever was reached in time is worth a checkpoint
         done = progress.total is not None and progress.step >= progress.total
         cut = "stopped where the recipe says" if recipe.stop else "the time is used up"
         yield EndEvent("all steps are done" if done else cut)
@@ -125,8 +125,8 @@ class Loop:
             self.ema.update(progress.step)
         return StepEvent(progress.step, total / count, rate, norm, count)
 
-    def _look(self) -> Iterator[DevEvent]:
-        progress, started = self.progress, time.monotonic()
+    def _look(self, started: float) -> Iterator[DevEvent]:
+        progress, before = self.progress, time.monotonic()
         with self.ema.exchanged() if self.ema else nullcontext():  # whoever hears of it saves the averages
             scores = self.data.evaluate(self.inner.model)
             better = progress.best is None or cost(scores) < progress.best
@@ -134,17 +134,18 @@ class Loop:
                 progress.best, progress.best_step, progress.since_best = cost(scores), progress.step, 0
             else:
                 progress.since_best += 1
-            yield DevEvent(progress.step, scores, better, time.monotonic() - started)
+            now = time.monotonic()
+            progress.loop_seconds, progress.look_seconds = now - started, now - before
+            yield DevEvent(progress.step, scores, better, progress.look_seconds)
 
-    def _out_of_time(self, started: float, first: int) -> bool:
+    def _out_of_time(self, started: float) -> bool:
         """Decide, once, how many steps there will be: as soon as the time left is what the decay needs."""
         assert self.time_left is not None
-        progress, made = self.progress, self.progress.step - first
-        left = self.time_left()
+        progress, left = self.progress, self.time_left()
         if left <= 0:
             return True
-        if progress.total is None and made >= LOOK_FIRST:
-            remaining = left * made / (time.monotonic() - started)
+        if progress.total is None and progress.step >= LOOK_FIRST:
+            remaining = left * progress.step / (time.monotonic() - started)
             if remaining <= self.recipe.schedule.decay * (progress.step + remaining):
                 progress.total = progress.step + max(1, int(remaining))
                 progress.decay = 1 - progress.step / progress.total

@@ -2,20 +2,46 @@
 
 What is unusual: `regard train` always resolves what it was given (flags, a plan for so many minutes, a TOML file) to
 one of these, and writes it into the run folder; running that file again is the same run.
-What it does not know: how a field is used; each is checked where the part it belongs to is built, but for the seed,
-which is of all.
+What it does not know: how a field is used. A number outside its range is refused here; what must fit other things is
+checked where the part it belongs to is built.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from regard.errors import ConfigError
 from regard.machine import check_seed
+
+_BY_RANGE: tuple[tuple[str, Callable[[float], bool], str], ...] = (
+    ("1 or more", lambda x: 1 <= x < math.inf,
+     "vocab_size tokens accumulate multiple max_len steps stop evaluate_every"),
+    ("0 or more, and an end", lambda x: 0 <= x < math.inf,
+     "skip_bad lr matrix_lr weight_decay clip rank warmup epochs open_until patience keep average rdrop"),
+    ("more than 0, and an end", lambda x: 0 < x < math.inf, "eps alpha minutes"),
+    ("a share, 0 to 1", lambda x: 0 <= x <= 1, "dropout layer_decay decay augment"),
+    ("a share, 0 or more and less than 1", lambda x: 0 <= x < 1, "betas ema label_smoothing"),
+)  # fmt: skip
+RANGES = {name: (said, holds) for said, holds, names in _BY_RANGE for name in names.split()}
+"""Of every number in a recipe, in words and as a test; but for the seed, which all of this package has, and for the
+axes of the model (`TransformerConfig`)."""
+
+
+class _Ranged:
+    """A part of a recipe, whose numbers are in their ranges; raises ConfigError where one is not."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            for number in value if isinstance(value, tuple) else (value,):
+                if name in RANGES and number is not None and not RANGES[name][1](number):
+                    raise ConfigError("a number outside its range", where=name, expected=RANGES[name][0], got=number)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataRecipe:
+class DataRecipe(_Ranged):
     """Where the examples come from."""
 
     train: tuple[str, ...]
@@ -44,7 +70,7 @@ class DataRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenizerRecipe:
+class TokenizerRecipe(_Ranged):
     """How text becomes token ids; trained on the training files. With `init_from` only dropout is looked at."""
 
     kind: Literal["bpe", "unigram", "bytes", "chars", "words"] = "bpe"
@@ -54,7 +80,7 @@ class TokenizerRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchRecipe:
+class BatchRecipe(_Ranged):
     """How much text one update sees."""
 
     tokens: int = 2_000
@@ -68,7 +94,7 @@ class BatchRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimRecipe:
+class OptimRecipe(_Ranged):
     """What turns gradients into updates."""
 
     kind: Literal["muon", "adamw"] = "muon"
@@ -89,7 +115,7 @@ class OptimRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoraRecipe:
+class LoraRecipe(_Ranged):
     """Low-rank adapters, in place of training the whole of a model that a run starts from."""
 
     rank: int = 0
@@ -99,7 +125,7 @@ class LoraRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScheduleRecipe:
+class ScheduleRecipe(_Ranged):
     """The learning rate over the run."""
 
     kind: Literal["wsd", "cosine", "inverse_sqrt"] = "wsd"
@@ -110,7 +136,7 @@ class ScheduleRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoopRecipe:
+class LoopRecipe(_Ranged):
     """How long, how precisely, and how often to look."""
 
     steps: int = 10_000
@@ -150,7 +176,7 @@ class AdaptRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Recipe(_Ranged):
     """The whole of a run."""
 
     task: Literal["translation", "language-model", "masked-lm", "classification", "tagging", "question-answering"] = (
@@ -184,4 +210,5 @@ class Recipe:
     loop: LoopRecipe = LoopRecipe()
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_seed(self.seed)

@@ -35,10 +35,11 @@ def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: tor
         changes: assignments like `model.d_model=128`; see `changed`.
 
     Raises:
-        ConfigError: a change cannot be.
+        ConfigError: the minutes or a change cannot be.
         CheckpointError: there is no model to start from.
         DataError: the data is bad.
     """
+    LoopRecipe(minutes=minutes)  # refuses what is no time
     base = changed(base, changes)
     if base.adapt is not None:
         first_run(base)  # before anything is opened

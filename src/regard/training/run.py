@@ -71,8 +71,8 @@ class Run:
         self, recipe: Recipe, out: Path, *, resume: bool, began: float, device: torch.device, reporter: Reporter,
         corpus: Corpus | None = None, adapted: Adapted | None = None,
     ) -> None:  # fmt: skip
-        self.recipe, self.out, self.began, self.reporter = recipe, out, began, reporter
-        self.log, self.guard, self.look_seconds = RunLog(out), Guard(), 0.0
+        self.recipe, self.out, self.reporter = recipe, out, reporter
+        self.log, self.guard = RunLog(out), Guard()
         latest = self._latest() if resume else None
         folder, self.origin = self._origin(latest, adapted)
         self.start = read_origin(folder) if folder else None
@@ -100,10 +100,12 @@ class Run:
             progress = read_state(latest / "state", optimizers, self.model)
             self._continue_total(progress)
             reporter.say(f"going on from update {progress.step:,}")
-        self.planned = None if recipe.loop.minutes is None or resume else recipe.loop.steps
+        self.planned = None if recipe.loop.minutes is None else recipe.loop.steps
         budget = self._time_left if self.planned else None
         self.loop = Loop(inner, inner, self.data, optimizers, recipe, progress, self.ema, budget)
-        self.seconds_before, self.ready = progress.seconds, time.monotonic()
+        self.first, self.ready = progress.step, time.monotonic()
+        # When it would have begun, had it never been cut.
+        self.began = began if latest is None else self.ready - progress.seconds
 
     def finish(self) -> Result:
         """Train to the end, keep the best, score it, and write the model's card."""
@@ -147,8 +149,8 @@ class Run:
         return self.out / "checkpoints" / name
 
     def _continue_total(self, progress: Progress) -> None:
-        """A resumed run never plans again: the clock's decision stands; without one, the recipe's steps do."""
-        if progress.total is None or self.recipe.loop.minutes is None:
+        """The clock's decision stands, or is still to come; without a clock the recipe's steps do."""
+        if self.recipe.loop.minutes is None:
             progress.total = self.recipe.loop.steps
         if progress.decay is not None:
             self.recipe = replace(self.recipe, schedule=replace(self.recipe.schedule, decay=progress.decay))
@@ -157,13 +159,14 @@ class Run:
         """Seconds for updates: the budget, less what looking and saving at the end will take."""
         assert self.recipe.loop.minutes is not None
         budget = 60 * self.recipe.loop.minutes
-        return budget - (time.monotonic() - self.began) - 2 - 0.01 * budget - 1.5 * self.look_seconds
+        ending = 2 + 0.01 * budget + 1.5 * self.loop.progress.look_seconds
+        return budget - (time.monotonic() - self.began) - ending
 
     # ------------------------------------------------------------------ during
 
     def _handle(self, event: Event) -> None:
         progress = self.loop.progress
-        seconds = progress.seconds = self.seconds_before + time.monotonic() - self.began
+        seconds = progress.seconds = time.monotonic() - self.began
         if isinstance(event, StepEvent):
             if has_line(event.step):
                 self.log.write("step", step=event.step, seconds=round(seconds, 3), tokens=progress.tokens,
@@ -173,9 +176,9 @@ class Run:
             self._warn(self.guard.step(event.loss))
             if self.planned:
                 share = TRAINING_SHARE * 60 * (self.recipe.loop.minutes or 0)
-                self._warn(self.guard.pace(event.step, time.monotonic() - self.ready, self.planned, share))
+                made = event.step - self.first
+                self._warn(self.guard.pace(made, time.monotonic() - self.ready, self.planned, share))
         elif isinstance(event, DevEvent):
-            self.look_seconds = event.seconds
             self.log.write("dev", step=event.step, seconds=round(seconds, 3), **event.scores)
             self._warn(self.guard.look(event.scores["dev_loss"]))
             self._save(event)
@@ -306,7 +309,8 @@ def train(
 
     Args:
         resume: go on from the last checkpoint in `out`.
-        began: time.monotonic() when the command was typed; the minutes count from there.
+        began: time.monotonic() when the command was typed; the minutes count from there, and those of a run that goes
+            on from where it was.
         corpus: what its subject read of this recipe, when that is at hand.
 
     Raises:

@@ -29,7 +29,11 @@ class Progress:
     tokens: int = 0
     """Supervised tokens seen."""
     seconds: float = 0.0
-    """Wall clock of all sittings together."""
+    """Wall clock of all sittings together; of the later ones from where they go on, as nobody stops to begin again."""
+    loop_seconds: float = 0.0
+    """Those of them for updates and looks at the development set, until the last look."""
+    look_seconds: float = 0.0
+    """How long that took."""
     total: int | None = None
     """Updates there will be; None while the clock has not decided."""
     decay: float | None = None
@@ -63,11 +67,7 @@ def read_state(folder: Path, optimizers: list[torch.optim.Optimizer], model: nn.
         CheckpointError: a file is missing, or does not belong to these optimizers.
     """
     tensors = read_weights(folder / "optimizer.safetensors", allow_nonfinite=True)
-    path = folder / "progress.json"
-    try:
-        values = parse_json(path.read_bytes(), path)
-    except OSError as error:
-        raise CheckpointError("the state to resume from is gone", where=path, got=error.strerror) from None
+    progress = read_progress(folder)
     for number, optimizer in enumerate(optimizers):
         _fill(optimizer, number, tensors, folder)
     trained = folder / "trained.safetensors"
@@ -77,6 +77,17 @@ def read_state(folder: Path, optimizers: list[torch.optim.Optimizer], model: nn.
     torch.set_rng_state(rng["cpu"])
     if torch.cuda.is_available() and "cuda0" in rng:
         torch.cuda.set_rng_state_all([rng[f"cuda{i}"] for i in range(len(rng) - 1)])
+    return progress
+
+
+def read_progress(folder: Path) -> Progress:
+    """How far the run had come whose state is in `folder`; raises CheckpointError where the file is missing."""
+    path = folder / "progress.json"
+    try:
+        values = parse_json(path.read_bytes(), path)
+    except OSError as error:
+        raise CheckpointError("the state to resume from is gone", where=path, got=error.strerror,
+                              mend="train its model on as another run: --from DIR --out OTHER") from None  # fmt: skip
     known = {field.name for field in fields(Progress)}
     return Progress(**{key: value for key, value in values.items() if key in known})
 
@@ -101,5 +112,6 @@ def _fill(optimizer: torch.optim.Optimizer, number: int, tensors: dict[str, Tens
     bad = [i for i, entries in state.items() if i >= len(parameters) or any(
         t.ndim and t.shape != parameters[i].shape for t in entries.values())]  # fmt: skip
     if bad:
-        raise CheckpointError("the optimizer's state is of another model", where=folder, got=f"parameter {bad[0]}")
+        raise CheckpointError("the optimizer's state is of another model", where=folder, got=f"parameter {bad[0]}",
+                              mend="take back what was changed of [model], [lora] or freeze")  # fmt: skip
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})

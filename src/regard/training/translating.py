@@ -13,7 +13,7 @@ from regard.errors import ConfigError
 from regard.model import Model, TransformerConfig
 from regard.tasks.pairs import Corpus, read_corpus
 from regard.tasks.prefix import prefix_tokens, source_prefixes
-from regard.tasks.translation import TranslationData, TranslationTask, bleu_on, length_ratio
+from regard.tasks.translation import TranslationData, TranslationTask, bleu_on, length_ratio, longest_seen
 from regard.tasks.variation import Variation, vary
 from regard.text import Tokenizer
 from regard.text.dropout import BpeDropout
@@ -102,10 +102,15 @@ class Translating:
         """The scores tell enough."""
 
     def facts(self, data: TranslationData, corpus: Corpus) -> dict[str, Any]:
-        """Languages, and how much longer than its source a translation may be."""
+        """Languages, how much longer than its source a translation may be, and how long the sources are that it knows.
+
+        A model that goes on keeps what it knew, where that is known.
+        """
         targets = {"targets": list(corpus.targets)} if len(corpus.targets) > 1 else {}
         ratio = round(length_ratio(*data.train), 3)
-        return {"languages": list(corpus.languages), **targets, "length_ratio": ratio}
+        before = self.origin.about.get("longest_seen") if self.origin else 0
+        seen = {} if before is None else {"longest_seen": max(before, longest_seen(data.train[0], data.max_len))}
+        return {"languages": list(corpus.languages), **targets, "length_ratio": ratio, **seen}
 
     def axes(self, width: int, layers: int) -> dict[str, Any]:
         """As many layers on either side; heads of 32 to 64, d_ff = 4 d_model from 256 on, 2 d_model below."""

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from regard.training.plan import RESIDENT
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -17,6 +23,22 @@ def test_a_plan_is_flat_and_named_and_trains_nothing(command: Command, workplace
     names = ("parameters", "memory_bytes", "tokens_per_epoch", "flops_per_token", "tokens_per_second", "steps")
     assert all(plan[name] > 0 for name in names)
     assert sorted(workplace.iterdir()) == before
+
+
+def test_the_memory_holds_what_a_run_of_next_to_nothing_holds(command: Command, workplace: Path) -> None:
+    (workplace / "few.tsv").write_text("".join(f"{'ab ' * (i % 5)}{i}\t{'cd ' * (i % 7)}{i}\n" for i in range(60)))
+    tiny = "tokenizer.kind=chars tokenizer.vocab_size=40 model.d_model=8 model.n_heads=2 model.d_ff=8 loop.steps=2 "
+    tiny += "model.n_encoder_layers=1 model.n_decoder_layers=1 batch.tokens=200"
+    job = ["translation", "few.tsv", *(word for change in tiny.split() for word in ("--set", change))]
+    words = [sys.executable, "-m", "regard", "train", *job, "--out", "few", "--threads", "1", "--quiet"]
+    with subprocess.Popen(words, cwd=workplace, stdout=subprocess.DEVNULL) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    planned = json.loads(command("plan", *job, "--json")[1])["memory_bytes"]
+    assert RESIDENT < planned < 1.1 * RESIDENT and 0.6 < planned / (used.ru_maxrss * 1024) < 1.6
+    said = command("plan", *job)[1]
+    assert re.search(r"memory +3\d\d\.\d MiB, of which 370\.0 MiB are Python and torch themselves", said)
 
 
 def test_more_time_is_more_arithmetic(command: Command) -> None:

@@ -34,15 +34,15 @@ def test_the_same_file_through_pipe_file_and_python_gives_identical_bytes(comman
     """Law 31, but for HTTP."""
     data = (workplace / "test.en").read_bytes()
     code, out, err = command("translate", "run", "test.en")
-    assert (code, err) == (0, "")
+    assert code == 0 and (not err or err.startswith("cut at the greatest length")), "it has learned little"
     lines = data.decode().splitlines()
     found = regard.load(workplace / "run", device="cpu").translate(lines)
     assert out == "".join(translation.text + "\n" for translation in found)
     words = [sys.executable, "-m", "regard", "translate", "run", "--threads", "1"]
     piped = subprocess.run(words, input=data, cwd=workplace, capture_output=True, check=False)
-    assert (piped.returncode, piped.stdout, piped.stderr) == (0, out.encode(), b"")
+    assert (piped.returncode, piped.stdout, piped.stderr) == (0, out.encode(), err.encode())
     (workplace / "test.gz").write_bytes(gzip.compress(data))
-    assert command("translate", "run", "test.gz", "--out", "out.de") == (0, "", "")
+    assert command("translate", "run", "test.gz", "--out", "out.de") == (0, "", err)
     assert (workplace / "out.de").read_text(encoding="utf-8") == out
 
 
@@ -89,7 +89,7 @@ def test_json_holds_what_was_asked_for(command: Command, workplace: Path) -> Non
     assert [target for _, target in first["alignment"]] == list(range(len(first["target_tokens"])))
     assert (empty["translation"], empty["score"], empty["alignment"]) == ("", 0.0, [])
     plain = json.loads(command("translate", "run", "two.en", "--json")[1].splitlines()[0])
-    assert set(plain) == {"source", "translation", "score", "logprob", "confidence"}
+    assert set(plain) - {"unfinished"} == {"source", "translation", "score", "logprob", "confidence"}
 
 
 def test_n_best_and_alignments_as_moses_and_marian_write_them(command: Command, workplace: Path) -> None:

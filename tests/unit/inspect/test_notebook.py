@@ -33,9 +33,22 @@ def test_arrays_are_had_by_name(look: regard.Look) -> None:
     reads = look.labels("decoder.layers.0.self_attn")
     assert reads == (look.tokens["target"], look.tokens["target"]) and reads[0][1:] == rows[:-1]
     with pytest.raises(regard.ConfigError, match=f"did you mean {CROSS}.weights"):
-        look.weights(f"{CROSS}s")
-    with pytest.raises(regard.ConfigError, match=r"no such attention"):
-        look.labels("decoder.layers.1.cross_attn")
+        look.values(f"{CROSS}.weight")
+
+
+def test_weights_labels_and_figures_are_of_the_same_names(look: regard.Look) -> None:
+    """And of no other that a tensor has: its weights' own, that of all layers, that of no attention."""
+    assert CROSS in look.attentions and len(look.attentions) == 3
+    for name in look.attentions:
+        rows, columns = look.labels(name)
+        assert look.weights(name).shape[1:] == (len(rows), len(columns)) and look.plot(name).axes
+    for name in (*look.view.names, "decoder.cross", "decoder.layers.1.cross_attn", ""):
+        for asked in (look.weights, look.labels, look.plot):
+            with pytest.raises(regard.ConfigError, match="no such attention") as caught:
+                asked(name)
+            assert caught.value.expected == " or ".join(look.attentions) and caught.value.got == name
+    with pytest.raises(regard.ConfigError, match=f"did you mean {CROSS}\\?"):
+        look.plot(f"{CROSS}.weights")
 
 
 def test_a_target_can_be_given_and_a_head_taken_away(look: regard.Look) -> None:

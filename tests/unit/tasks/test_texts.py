@@ -9,6 +9,7 @@ import gzip
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -169,6 +170,20 @@ def test_many_required_parts_are_cut_apart_and_all_come_out(bpe: Translator) -> 
     source = " ".join(f"{{{i}}}" for i in range(40))
     [found] = translate(bpe, [source], beam=1)
     assert not set(copies(source)) - set(copies(found.text)) and found.left_out == 0
+
+
+def test_a_sentence_much_longer_than_those_of_its_training_is_cut(bpe: Translator) -> None:
+    """At commas, into parts that it knows; a word that is longer is read whole as long as the model can."""
+    text = ", ".join(["a man and a dog run"] * 6)
+    one = len(bpe.tokenizer.encode("a man and a dog run, "))
+    assert len(bpe.tokenizer.encode(text)) < bpe.most_read
+    [whole], [cut] = (translate(replace(bpe, seen=seen), [text], to="de") for seen in (None, 2 * one + 1))
+    thirds = translate(
+        bpe, ["a man and a dog run, a man and a dog run,"] * 2 + ["a man and a dog run, a man and a dog run"]
+    )
+    assert cut.text == " ".join(part.text for part in thirds) != whole.text
+    [word] = translate(replace(bpe, seen=3), ["Donaudampfschifffahrt"])
+    assert word == translate(bpe, ["Donaudampfschifffahrt"])[0] and word.left_out == 0
 
 
 def test_the_language_asked_for_goes_before_the_source_and_is_nobodys_origin(bpe: Translator) -> None:

@@ -18,7 +18,7 @@ from regard.model import Model, TransformerConfig, make_language_model
 from regard.tasks import search, translation
 from regard.tasks.metrics import translation_metrics
 from regard.tasks.search import search_translations
-from regard.tasks.translation import TranslationData, bleu_on, length_ratio
+from regard.tasks.translation import TranslationData, bleu_on, length_ratio, longest_seen
 from regard.text import Tokenizer
 
 TOKENIZER = Tokenizer.train(["abcdefghijklmnop"], kind="chars", vocab_size=40)
@@ -78,6 +78,12 @@ def test_a_ratio_covers_the_pairs_it_was_taken_from(lengths: list[tuple[int, int
 
 def test_one_monstrous_pair_in_ten_thousand_is_not_what_a_ratio_follows() -> None:
     assert length_ratio([[0]] * 10_000, [[0] * 99] + [[0]] * 9_999) == pytest.approx(1.0)
+
+
+def test_the_longest_sources_that_were_learned_are_those_that_all_but_few_stay_under() -> None:
+    sources = [[0] * (i % 30) for i in range(10_000)]
+    assert longest_seen(sources, 256) == longest_seen([*sources, [0] * 99, [0] * 300], 256) == 29
+    assert longest_seen([*sources, *[[0] * 99] * 20], 256) == 99 and longest_seen([[0] * 300], 256) == 256
 
 
 def test_evaluation_is_of_the_model_as_it_is_without_dropout(model: Model) -> None:

@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from regard.data import read_pairs
-from regard.errors import ConfigError
 from regard.tasks.variation import Variation, vary
 from regard.text import Tokenizer
 from regard.text.dropout import BpeDropout
@@ -74,8 +73,3 @@ def test_what_would_be_too_long_stays_as_it_was(data_dir) -> None:
     short = [i for i in range(1_000) if max(len(one.plain[0][i]), len(one.plain[1][i])) < 30]
     assert all(max(len(sources[i]), len(targets[i])) < 30 for i in short)
     assert any(sources[i] == one.plain[0][i] for i in short) and any(sources[i] != one.plain[0][i] for i in short)
-
-
-def test_no_share(data_dir) -> None:
-    with pytest.raises(ConfigError, match="augment"):
-        variation(data_dir, augment=1.5)

@@ -88,7 +88,42 @@ def test_a_long_sentence_is_cut_into_parts_that_fit_and_no_more_than_needed(word
         assert len(one) + 1 + len(two.split()[0]) >= most - 5 or one[-1] in ",;"
 
 
-@pytest.mark.parametrize("unit", ["a", " ", ".", ". ", "A. ", "\u0301", "\"'", "。", ", ", "!\n", ".'", "a\u3000", "1"])
+UNSPACED = {
+    "Chinese": "我们昨天在城里看见了一只很大的狗",
+    "Japanese": "わたしはきのう町で大きな犬を見ました",
+    "Thai": "เมื่อวานนี้ฉันเห็นหมาตัวใหญ่ในเมือง",
+    "Korean": "우리는어제시내에서큰개를보았다",
+}
+
+
+@pytest.mark.parametrize("language", UNSPACED)
+def test_where_no_space_parts_words_a_long_sentence_is_cut_between_characters(language: str) -> None:
+    """Not in Korean, which has spaces between words; there what has none is one word."""
+    text = UNSPACED[language] * 20
+    parts = [piece for piece, _ in split(text, by_length(50))]
+    assert "".join(parts) == text
+    if language == "Korean":
+        assert parts == [text]
+        return
+    assert len(parts) == -(-len(text) // 50) or language == "Thai"
+    assert all(len(part) <= 50 for part in parts)
+    assert all(part[0].isalnum() and part[-1] not in "เแโใไ" for part in parts), (
+        "no mark alone, no vowel without its letter"
+    )
+    assert split(UNSPACED[language], by_length(50)) == [(UNSPACED[language], "")], "what fits is whole"
+
+
+def test_marks_are_better_places_to_cut_than_characters() -> None:
+    clause = "我们昨天在城里看见了狗"
+    parts = [piece for piece, _ in split("，".join([clause] * 9), by_length(30))]
+    assert all(part.count(clause) == 2 for part in parts[:-1])
+    mixed = "我们看见了https://a.org/b一只狗" * 3
+    assert all(part.count("https") == part.count("a.org/b") for part, _ in split(mixed, by_length(19)))
+
+
+@pytest.mark.parametrize(
+    "unit", ["日", "a", " ", ".", ". ", "A. ", "\u0301", "\"'", "。", ", ", "!\n", ".'", "a\u3000", "1"]
+)
 def test_time_is_linear(unit: str) -> None:
     text = unit * (10**5 if unit[-1].isspace() else 10**6)
     start = time.process_time()

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -161,6 +162,36 @@ def test_law_23_a_killed_run_goes_on_in_whichever_it_was(
     one, two = (state_tensors(load_model(run).model) for run in (adapted, out))
     assert all(torch.equal(one[key], two[key]) for key in one)
     assert read_recipe(out / "recipe.toml") == read_recipe(adapted / "recipe.toml")
+
+
+def test_killed_while_adapting_it_still_ends_in_time(
+    texts: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second an update, half a minute for either run: 27 updates each, for 3 seconds are kept for the end."""
+    now = [0.0]
+
+    class Ticking(Listener):
+        def event(self, event: Event, progress: Progress, seconds: float, seconds_left: float | None) -> None:
+            now[0] += isinstance(event, StepEvent)
+            super().event(event, progress, seconds, seconds_left)
+
+    def monotonic() -> float:
+        now[0] += 1e-3  # no clock stands still
+        return now[0]
+
+    for module in ("run", "loop", "adaptation"):
+        monkeypatch.setattr(f"regard.training.{module}.time", SimpleNamespace(monotonic=monotonic))
+    timed = recipe(texts, base, loop=LoopRecipe(steps=60, minutes=0.5, evaluate_every=10))
+    assert timed.adapt is not None
+    timed = replace(timed, adapt=replace(timed.adapt, loop=timed.loop))
+    with pytest.raises(Killed):
+        carry_out(timed, tmp_path, Ticking((1, 15)))
+    now[0] += 1_000
+    carry_out(resumed(tmp_path, []), tmp_path, Ticking(), resume=True)
+    after = read_recipe(tmp_path / "recipe.toml")
+    assert after.adapt is not None
+    for loop in (after.adapt.loop, after.loop):
+        assert 25 <= (loop.stop or loop.steps) <= 30 and loop.minutes is None
 
 
 def test_killed_before_its_first_checkpoint_it_begins_anew(texts: Path, base: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.errors import ConfigError
 from regard.model import TransformerConfig, make_language_model
 from regard.training.ema import Ema
 
@@ -27,10 +26,3 @@ def test_the_average_and_its_exchange() -> None:
         assert torch.equal(ema.weights["transformer.tokens.weight"], trained)
         raise KeyboardInterrupt
     assert torch.equal(weight.detach(), trained)
-
-
-@pytest.mark.parametrize("decay", [1.0, -0.5, 2.0])
-def test_no_decay(decay: float) -> None:
-    config = TransformerConfig(vocab_size=9, d_model=4, n_heads=2, d_ff=4, n_decoder_layers=1)
-    with pytest.raises(ConfigError, match=r"loop\.ema"):
-        Ema(make_language_model(config), decay)

@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -24,6 +25,18 @@ from regard.training.translating import Translating
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
 SIZES = {"d_model": 16, "n_heads": 2, "d_ff": 24, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.1}
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, None), (3, 9), (50, 50)])
+def test_a_model_that_is_trained_on_shorter_sources_still_knows_the_longer_ones(
+    before: int | None, after: int | None
+) -> None:
+    """And where nobody knows how long those were, as of another tool's model, nothing is said."""
+    data = SimpleNamespace(train=([[0] * 9] * 5, [[0] * 4] * 5), max_len=256)
+    corpus = SimpleNamespace(languages=("en", "de"), targets=())
+    assert Translating().facts(data, corpus)["longest_seen"] == 9  # type: ignore[arg-type]
+    origin = SimpleNamespace(about={} if before is None else {"longest_seen": before})
+    assert Translating(origin).facts(data, corpus).get("longest_seen") == after  # type: ignore[arg-type]
 
 
 class Listener:
