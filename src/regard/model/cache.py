@@ -14,7 +14,7 @@ in whose row each of their slots lies. The state is an argument of `decode`, nev
 serves many.
 What it does not know: layers, attention, positions beyond their being integers.
 
-Shapes: B batch, P rows of a cache (B until some leave), T queries of this step, S slots, K key/value heads, d head width.
+Shapes: B batch, P rows of a cache (B until some leave), T queries of a step, S slots, K key/value heads, d head width.
 """
 
 from __future__ import annotations
