@@ -48,6 +48,11 @@ from regard.training.subject import Corpus
 from regard.training.subjects import SUBJECTS, going_on
 
 
+def step_name(step: int) -> str:
+    """The folder of a checkpoint."""
+    return f"step-{step:06d}"
+
+
 class Reporter(Protocol):
     """Whoever tells the user."""
 
@@ -99,6 +104,8 @@ class Run:
         if latest is not None:
             progress = read_state(latest / "state", optimizers, self.model)
             self._continue_total(progress)
+            if progress.best_step and read_pointer(out / "best") != "final":
+                point(out / "best", step_name(progress.best_step))  # a kill between the two pointers left an older one
             reporter.say(f"going on from update {progress.step:,}")
         self.planned = None if recipe.loop.minutes is None else recipe.loop.steps
         budget = self._time_left if self.planned else None
@@ -194,7 +201,7 @@ class Run:
             self.reporter.say(sentence)
 
     def _save(self, event: DevEvent) -> None:
-        name, progress = f"step-{event.step:06d}", self.loop.progress
+        name, progress = step_name(event.step), self.loop.progress
 
         def write(folder: Path) -> None:
             self._write_model(folder, event.scores, {})

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from regard.data import Finding
+from regard.hub.atomic import read_pointer
 from regard.hub.snapshots import find_snapshots
-from regard.hub.weights import read_model_weights
+from regard.hub.weights import WEIGHTS, read_model_weights
 from regard.laws import LAWS, Rerun
-from regard.training import Recipe
+from regard.training import Event, Progress, Recipe, run, train
 from regard.training.recipe import BatchRecipe, DataRecipe, LoopRecipe, ScheduleRecipe, TokenizerRecipe
 
+CPU = torch.device("cpu")
 SIZES = {"d_model": 16, "n_heads": 2, "d_ff": 24, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.3}
+
+
+class Quiet:
+    """A reporter that tells nobody."""
+
+    def begin(self, unit: str) -> None:
+        pass
+
+    def say(self, sentence: str) -> None:
+        pass
+
+    def show(self, findings: Iterable[Finding]) -> None:
+        pass
+
+    def event(self, event: Event, progress: Progress, seconds: float, seconds_left: float | None) -> None:
+        pass
 
 
 @pytest.fixture
@@ -66,3 +86,32 @@ def check_resume(rerun: Rerun) -> None:
     for (_, one), (_, two) in zip(*snapshots, strict=True):
         kept, again = read_model_weights(one), read_model_weights(two)
         assert all(torch.equal(kept[key], again[key]) for key in kept)
+
+
+class Cut(Exception):
+    """The process is gone."""
+
+
+def test_a_kill_between_the_pointers_to_the_last_and_to_the_best_loses_no_best(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_thread: None
+) -> None:
+    """Both at the end, where nothing better follows, and at the first look, where there is no older best."""
+    recipe = replace(recipe, loop=LoopRecipe(steps=4, evaluate_every=2))
+    train(recipe, tmp_path / "whole", device=CPU, reporter=Quiet())
+    whole = (tmp_path / "whole" / "checkpoints" / "final" / WEIGHTS).read_bytes()
+    points = run.point
+    for step in (2, 4):
+        cut = tmp_path / f"cut-{step}"
+
+        def dies(pointer: Path, name: str, last: str = f"step-00000{step}") -> None:
+            if (pointer.name, name) == ("best", last):
+                raise Cut
+            points(pointer, name)
+
+        monkeypatch.setattr(run, "point", dies)
+        with pytest.raises(Cut):
+            train(recipe, cut, device=CPU, reporter=Quiet())
+        monkeypatch.setattr(run, "point", points)
+        assert read_pointer(cut / "latest") == f"step-00000{step}" != read_pointer(cut / "best")
+        train(recipe, cut, device=CPU, reporter=Quiet(), resume=True)
+        assert (cut / "checkpoints" / "final" / WEIGHTS).read_bytes() == whole
