@@ -106,19 +106,29 @@ class ClassificationTask:
         kind: of the labels.
         smoothing: the share of the probability that goes to all classes alike; of one class.
         weights: (C,) what a loss of each class counts, of one class; None: all the same.
+        rdrop: alpha of R-Drop, of one class: what `TranslationTask` says of tokens, of texts. 0: once.
     """
 
     kind: LabelKind
     smoothing: float = 0.0
     weights: Tensor | None = None
+    rdrop: float = 0.0
 
     def hidden(self, model: Model, batch: Batch) -> Tensor:
-        """What the encoder makes of the texts, (B, T, D)."""
-        return encode(model, batch.ids, batch.real, batch.types)
+        """What the encoder makes of the texts, (B, T, D); with R-Drop of the texts and of them again, (2 B, T, D)."""
+        if not self.rdrop:
+            return encode(model, batch.ids, batch.real, batch.types)
+        return encode(model, batch.ids.repeat(2, 1), batch.real.repeat(2, 1), batch.types.repeat(2, 1))
 
     def loss(self, model: Model, hidden: Tensor, batch: Batch) -> Tensor:
         """Sum over the batch's examples; of several classes the mean over the classes of each."""
-        return self.of(model.head(hidden, batch.real), batch.targets)
+        if not self.rdrop:
+            return self.of(model.head(hidden, batch.real), batch.targets)
+        logits = model.head(hidden, batch.real.repeat(2, 1))  # (2 B, C)
+        loss = self.of(logits, batch.targets.repeat(2))
+        log_p, log_q = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1).chunk(2)
+        apart = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum()  # KL(p || q) + KL(q || p)
+        return loss / 2 + self.rdrop / 4 * apart
 
     def of(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The sum of the losses of logits (B, C)."""

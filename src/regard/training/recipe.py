@@ -29,6 +29,12 @@ RANGES = {name: (said, holds) for said, holds, names in _BY_RANGE for name in na
 """Of every number in a recipe, in words and as a test; but for the seed, which all of this package has, and for the
 axes of the model (`TransformerConfig`)."""
 
+_OF_TASKS = {
+    "pooling": ("classification",), "class_weights": ("classification",), "augment": ("translation",),
+    "rdrop": ("translation", "classification"),
+}  # fmt: skip
+"""What only some tasks look at: elsewhere it would be set in vain."""
+
 
 class _Ranged:
     """A part of a recipe, whose numbers are in their ranges; raises ConfigError where one is not."""
@@ -201,9 +207,11 @@ class Recipe(_Ranged):
     class_weights: Literal["none", "balanced"] = "none"
     """Of classification into one class: balanced, rare classes count as much in all as frequent ones."""
     rdrop: float = 0.0
-    """alpha of R-Drop: each batch goes through twice, and the two predictions are drawn together; 5 is usual."""
+    """alpha of R-Drop: each batch goes through twice, and the two predictions are drawn together; 5 is usual. Of
+    translation, and of classification into one class."""
     augment: float = 0.0
-    """The share of training pairs that appear in CAPITALS, Title Case or without final marks, drawn anew each epoch."""
+    """Of translation: the share of training pairs that appear in CAPITALS, Title Case or without final marks, drawn
+    anew in each epoch."""
     batch: BatchRecipe = BatchRecipe()
     optim: OptimRecipe = OptimRecipe()
     schedule: ScheduleRecipe = ScheduleRecipe()
@@ -212,3 +220,7 @@ class Recipe(_Ranged):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_seed(self.seed)
+        for name, tasks in _OF_TASKS.items():
+            if self.task not in tasks and getattr(self, name) != getattr(Recipe, name):
+                raise ConfigError(f"{self.task} has no use for this", where=name, got=getattr(self, name),
+                                  expected=f"a run of {' or '.join(tasks)}", mend=f"leave {name} out")  # fmt: skip

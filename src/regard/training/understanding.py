@@ -104,12 +104,13 @@ class Classifying(Encoding):
         """Cross entropy, smoothed and weighed as the recipe says; squared error of numbers."""
         labels, weights = data.labels, None
         smoothing = recipe.label_smoothing if labels.kind == "one" else 0.0
+        for name, without in (("class_weights", "none"), ("rdrop", 0.0)):
+            if labels.kind != "one" and getattr(recipe, name) != without:
+                raise ConfigError("this is for classes of which a text has one", where=name, expected=without,
+                                  got=getattr(recipe, name), mend=f"leave {name} out")  # fmt: skip
         if recipe.class_weights == "balanced":
-            if labels.kind != "one":
-                raise ConfigError("only classes of which a text has one are weighed", where="class_weights",
-                                  expected="none", got=recipe.class_weights)  # fmt: skip
             weights = balanced(data.targets, len(labels.names))
-        return ClassificationTask(labels.kind, smoothing, weights)
+        return ClassificationTask(labels.kind, smoothing, weights, recipe.rdrop)
 
     def scores(
         self, model: Model, data: ClassificationData, corpus: Examples

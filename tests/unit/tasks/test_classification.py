@@ -104,6 +104,27 @@ def test_law_15_three_micro_batches_give_one_gradient(tokenizer: Tokenizer) -> N
     assert torch.allclose(gradients[0], gradients[1], atol=1e-12) and float(gradients[0].norm()) > 0
 
 
+def test_rdrop_is_the_mean_of_two_passes_and_half_of_how_far_they_are_apart(tokenizer: Tokenizer) -> None:
+    """(CE + CE) / 2 + alpha / 4 (KL + KL) by F.kl_div; without dropout the two passes are one, and nothing is added."""
+    data = data_of(tokenizer, "one")
+    batch = max((data.batch(step) for step in range(data.batches_per_epoch)), key=lambda batch: batch.count)
+    for mode in (True, False):
+        model = model_of(tokenizer).train(mode)
+        model.head.dropout.p = 0.5
+        plain, twice = ClassificationTask("one", 0.1), ClassificationTask("one", 0.1, rdrop=3.0)
+        torch.manual_seed(5)
+        found = twice.loss(model, twice.hidden(model, batch), batch)
+        torch.manual_seed(5)
+        logits = model.head(twice.hidden(model, batch), batch.real.repeat(2, 1))
+        first, second = logits.log_softmax(-1).chunk(2)
+        apart = sum(F.kl_div(q, p, reduction="sum", log_target=True) for p, q in ((first, second), (second, first)))
+        expected = sum(plain.of(part, batch.targets) for part in logits.chunk(2)) / 2 + 3.0 / 4 * apart
+        assert float(found.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
+        once = float(plain.loss(model, plain.hidden(model, batch), batch).detach())
+        assert (float(apart.detach()) > 0.01) is mode
+        assert mode or float(found.detach()) == pytest.approx(once, rel=1e-5)
+
+
 def test_balanced_weights_count_each_class_alike() -> None:
     weights = balanced(np.array([0] * 90 + [1] * 9 + [2]), 4)
     assert (weights[:3] * torch.tensor([90, 9, 1])).tolist() == pytest.approx([25.0, 25.0, 25.0])

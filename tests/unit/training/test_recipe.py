@@ -15,7 +15,8 @@ from regard.errors import ConfigError
 from regard.ledger import names
 from regard.model import TransformerConfig
 from regard.training import Recipe, read_recipe
-from regard.training.recipe import RANGES
+from regard.training.recipe import RANGES, DataRecipe
+from regard.training.subjects import SUBJECTS
 
 NEEDED = {"factor": 2.0, "original_len": 8, "size": 4}
 """Of what has no default within an axis."""
@@ -80,6 +81,22 @@ def numbers(cls: type, root: type, tree: dict[str, Any], path: str = "") -> Iter
 
 
 EVERY = [*numbers(Recipe, Recipe, RECIPE), *numbers(TransformerConfig, TransformerConfig, MODEL)]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("pooling", "cls"), ("class_weights", "balanced"), ("rdrop", 2.0), ("augment", 0.1)]
+)
+def test_what_a_task_does_not_look_at_is_refused(name: str, value: object) -> None:
+    """Set in vain it would be a silent error; the values that say nothing are everybody's."""
+    taken = set()
+    for task in SUBJECTS:
+        Recipe(task=task, data=DataRecipe(train=("a",)), **{name: getattr(Recipe, name)})
+        try:
+            Recipe(task=task, data=DataRecipe(train=("a",)), **{name: value})
+            taken.add(task)
+        except ConfigError as error:
+            assert error.where == name and task in error.what and error.mend == f"leave {name} out"
+    assert 0 < len(taken) < len(SUBJECTS) and taken <= {"classification", "translation"}
 
 
 def test_the_numbers_are_all_there() -> None:
