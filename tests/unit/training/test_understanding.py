@@ -226,7 +226,7 @@ def test_class_weights_reach_the_loss(questions: Path) -> None:
     assert weights is not None and weights.argmax() == data.labels.names.index("ABBR"), "the rarest counts most"
     several = replace(chosen, data=replace(chosen.data, labels="several"))
     corpus = subject.read(several)
-    with pytest.raises(ConfigError, match="are weighed"):
+    with pytest.raises(ConfigError, match="a text has one"):
         subject.task(several, subject.data(several, corpus, subject.tokenizer(several, corpus)))
 
 
