@@ -127,6 +127,7 @@ def test_evaluation_goes_on_without_its_loss(command: Command, workplace: Path) 
     assert json.loads(out)["metrics"]["loss"] == alone["metrics"]["loss"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("character", ["a", "\u0301", "😀"])
 def test_a_million_characters_take_seconds(workplace: Path, one_thread: None, character: str) -> None:
     model = regard.load(workplace / "run", device="cpu")

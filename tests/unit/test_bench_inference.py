@@ -71,6 +71,7 @@ def test_every_translator_says_what_the_reference_says(engine: str, folder: Path
     assert len({tuple(ids) for ids in found["said"]}) > 2
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("engine", with_ctranslate2("regard fp32", "transformers fp32"))
 def test_every_encoder_has_the_same_vectors(
     engine: str, folder: Path, minilm: Path, data_dir, monkeypatch: pytest.MonkeyPatch

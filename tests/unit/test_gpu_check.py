@@ -38,6 +38,7 @@ def script(tmp_path: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_it_says_so_and_ends_with_3(tmp_path: Path) -> None:
     run = script(tmp_path)

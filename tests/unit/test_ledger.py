@@ -128,6 +128,7 @@ def test_documents_are_what_the_ledger_says(results) -> None:
         assert results.with_table(text, readme) == text, "python docs/results.py"
 
 
+@pytest.mark.whole
 def test_a_recipe_without_a_record_is_in_no_table(results) -> None:
     for name in ledger.names():
         in_tables = [f"`{name}`" in results.short_table(readme) for readme in results.HEADS]

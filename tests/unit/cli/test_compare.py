@@ -48,6 +48,7 @@ def test_equal_outputs_are_never_called_different(systems: dict[str, list[str]])
         assert (found["difference"], found["p"]) == (0.0, 1.0)
 
 
+@pytest.mark.whole
 def test_the_same_model_twice_is_said(command: Command, workplace: Path, tmp_path: Path) -> None:
     code, out, _ = command("compare", "run", "run/checkpoints/final", "test.en", "test.de", "--beam", "1")
     assert code == 0 and "the same model twice" in out and "20 translations" in out
@@ -57,6 +58,7 @@ def test_the_same_model_twice_is_said(command: Command, workplace: Path, tmp_pat
     assert report["same_translations"] == report["examples"] == 20 and "two models that agree" in report["sentences"][0]
 
 
+@pytest.mark.whole
 def test_two_models_two_scores_one_sentence_each(command: Command) -> None:
     words = ("run", "run/checkpoints/step-000020", "test.en", "test.de", "--beam", "1")
     code, out, _ = command("compare", *words, "--json")

@@ -164,6 +164,7 @@ def drawn(axes: dict[str, Any]) -> ModelFolder:
     return ModelFolder(Path("drawn"), model, tokenizer, tokenizer, {"task": task, "length_ratio": 1.2})
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_model_computes_the_same_in_both(kind: str, tmp_path: Path, one_thread: None) -> None:
     family, axes = KINDS[kind]
@@ -175,6 +176,7 @@ def test_each_kind_of_model_computes_the_same_in_both(kind: str, tmp_path: Path,
         assert to != "hf" or report["spread"] > 0.3
 
 
+@pytest.mark.whole
 def test_a_vocabulary_that_transformers_cuts_otherwise_is_shown(tmp_path: Path, one_thread: None) -> None:
     """Qwen2's texts are cut by its own rules there, whatever tokenizer.json says; with its own, all is well."""
     found = drawn({**ROTARY, "bias": "qkv"})
@@ -230,6 +232,7 @@ def test_what_ctranslate2_cannot_do_is_refused_by_name(tmp_path: Path, one_threa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.whole
 def test_a_real_language_model(model_dir: Callable[[str], Path], tmp_path: Path, one_thread: None) -> None:
     found = load_model(model_dir("stories260k"))
     for to in ("hf", "ctranslate2"):

@@ -85,6 +85,7 @@ def test_a_prompt_too_long_is_refused_or_cut_and_told(run: Run, stories: str) ->
     assert code == 0 and out.strip() and "left out" in err
 
 
+@pytest.mark.whole
 def test_pieces_are_written_as_they_are_made(stories: str) -> None:
     words = ["-m", "regard", "generate", stories, "--prompt", "", "--max-tokens", "400", "--threads", "1"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}

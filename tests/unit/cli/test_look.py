@@ -36,6 +36,7 @@ def served(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], s
         process.communicate()
 
 
+@pytest.mark.whole
 def test_the_page_is_served_until_ctrl_c(workplace: Path) -> None:
     with served(workplace, "run", TEXT, "--port", "0") as (process, url):
         with urllib.request.urlopen(f"{url}api/model") as reply:
@@ -49,6 +50,7 @@ def test_the_page_is_served_until_ctrl_c(workplace: Path) -> None:
     assert "--html FILE" in err and "ssh -L" in err, "no browser here, so it says what else there is"
 
 
+@pytest.mark.whole
 def test_in_a_terminal_without_a_browser_the_map_is_shown(workplace: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "regard", "look", "run", TEXT, "--port", "0", "--threads", "1"]
@@ -67,6 +69,7 @@ def test_in_a_terminal_without_a_browser_the_map_is_shown(workplace: Path) -> No
         os.close(ours)
 
 
+@pytest.mark.whole
 def test_terminated_it_ends_at_once(workplace: Path) -> None:
     with served(workplace, "run", "--port", "0", "--quiet") as (process, url):
         urllib.request.urlopen(url).close()

@@ -60,6 +60,7 @@ def test_help_and_version_go_to_stdout() -> None:
     assert regard_command("--version") == (0, f"regard {regard.__version__}\n", "")
 
 
+@pytest.mark.whole
 def test_usage_mistakes_end_with_2_on_stderr() -> None:
     for words, says in {
         (): "usage",

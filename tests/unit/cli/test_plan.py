@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from regard.training.plan import RESIDENT
 
 Command = Callable[..., tuple[int, str, str]]
@@ -35,6 +37,7 @@ sys.exit(code)
 """The command, and then the most memory it held, in KiB: of its own, which what its parent held is no part of."""
 
 
+@pytest.mark.whole
 def test_the_memory_holds_what_a_run_of_next_to_nothing_holds(command: Command, workplace: Path) -> None:
     (workplace / "few.tsv").write_text("".join(f"{'ab ' * (i % 5)}{i}\t{'cd ' * (i % 7)}{i}\n" for i in range(60)))
     tiny = "tokenizer.kind=chars tokenizer.vocab_size=40 model.d_model=8 model.n_heads=2 model.d_ff=8 loop.steps=2 "

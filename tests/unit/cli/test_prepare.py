@@ -71,6 +71,7 @@ def test_with_the_vocabulary_of_a_model(prepare: Prepare, model_dir, tmp_path: P
     assert open_shards(tmp_path / "out").document(0).max() < 512
 
 
+@pytest.mark.whole
 def test_standard_input(prepare: Prepare, tmp_path: Path) -> None:
     Tokenizer.train(["a text " * 9], kind="bytes", vocab_size=300).save(tmp_path)
     lines = "".join(json.dumps({"text": text}) + "\n" for text in ("one", "two words", ""))

@@ -39,6 +39,7 @@ def rounded(command: Command, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     return tmp_path / "int8", json.loads(out)
 
 
+@pytest.mark.whole
 def test_a_translator_is_scored_before_and_after(
     rounded: tuple[Path, dict[str, Any]], command: Command, workplace: Path
 ) -> None:
@@ -117,6 +118,7 @@ def test_what_became_worse_is_not_written(command: Command, model_dir: Callable[
     assert code == 0 and json.loads(said)["difference"] > 0.3 and json.loads(said)["allowed"] == 9
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("one_thread")
 def test_a_real_encoder(minilm: Path, command: Command, workplace: Path, tmp_path: Path) -> None:
     for form, most in (("int8", 0.005), ("bf16", 1e-4)):

@@ -29,6 +29,7 @@ def recipes(workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return folder
 
 
+@pytest.mark.whole
 def test_a_rerun_gives_what_the_first_run_gave(
     command: Command, recipes: Path, workplace: Path, tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ evaluate_every = 3
 """
 
 
+@pytest.mark.whole
 def test_a_classifier_is_recorded_beside_its_baselines(
     command: Command,
     recipes: Path,

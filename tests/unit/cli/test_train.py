@@ -90,6 +90,7 @@ def test_every_flag_is_a_field_of_the_recipe_and_set_has_the_last_word(command: 
     assert (planned["init_from"], planned["augment"], planned["model"]["d_model"]) == ("run", 0.1, 32)
 
 
+@pytest.mark.whole
 def test_the_recipe_of_a_run_reproduces_it(command: Command, workplace: Path) -> None:
     code, out, err = command("train", "run/recipe.toml", "--out", "again", "--quiet")
     assert code == 0, err
@@ -100,6 +101,7 @@ def test_the_recipe_of_a_run_reproduces_it(command: Command, workplace: Path) ->
         assert one.read_bytes() == two.read_bytes(), name
 
 
+@pytest.mark.whole
 def test_resume_goes_on_by_the_runs_own_recipe(command: Command) -> None:
     words = ("train", "translation", "dev.en", "dev.de", "--dev", "test.en", "test.de", "--out", "longer", "--quiet")
     tiny = "tokenizer.vocab_size=400 model.d_model=16 model.n_heads=2 model.d_ff=16 batch.tokens=500 loop.steps=2"

@@ -30,6 +30,7 @@ def stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         yield feed
 
 
+@pytest.mark.whole
 def test_the_same_file_through_pipe_file_and_python_gives_identical_bytes(command: Command, workplace: Path) -> None:
     """Law 31, but for HTTP."""
     data = (workplace / "test.en").read_bytes()
@@ -46,6 +47,7 @@ def test_the_same_file_through_pipe_file_and_python_gives_identical_bytes(comman
     assert (workplace / "out.de").read_text(encoding="utf-8") == out
 
 
+@pytest.mark.whole
 def test_a_line_is_answered_before_the_next_is_sent(workplace: Path) -> None:
     command = [sys.executable, "-m", "regard", "translate", "run", "--threads", "1", "--beam", "1", "--json"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -156,6 +158,7 @@ def test_mistakes(command: Command, words: str, code: int, says: str) -> None:
     assert (got, out) == (code, "") and says in err and "Traceback" not in err
 
 
+@pytest.mark.whole
 def test_a_reader_that_leaves_is_no_error(workplace: Path) -> None:
     command = [sys.executable, "-m", "regard", "translate", "run", "--threads", "1", "--beam", "1"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

@@ -31,6 +31,7 @@ def test_doctor_shows_a_table_and_fails_with_the_self_test(
     assert "memory" in out and "FAILED  7 is 8" in out
 
 
+@pytest.mark.whole
 def test_doctor_speed_shows_the_measured_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -45,6 +46,7 @@ def test_doctor_speed_shows_the_measured_table(
     assert any(line[:3] == ["training", "in", "float32;"] and line[-1] == "bfloat16" for line in lines)
 
 
+@pytest.mark.whole
 def test_flag_beats_environment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("REGARD_DEVICE", "no-such-device")
     assert main(["doctor", "--threads", "2", "--device", "cpu"]) == 0

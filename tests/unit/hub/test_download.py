@@ -90,6 +90,7 @@ def session(address: str, place: Path, *lines: str) -> list[tuple[int, str]]:
     return [(code, out) for code, out, _ in map(json.loads, done.stdout.splitlines())]
 
 
+@pytest.mark.whole
 def test_only_what_can_be_opened_is_fetched_and_once(
     hub: tuple[str, list[str]], gpt2: Callable[..., Path], tmp_path: Path
 ) -> None:

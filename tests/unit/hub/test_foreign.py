@@ -433,6 +433,7 @@ for folder in large:
 """
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel keeps no such number")
 def test_a_checkpoint_is_never_in_memory_twice(gpt2: GPT2) -> None:
     # 130 MB in float32: what else a process may take meanwhile, some 15 MB, is little beside it

@@ -69,6 +69,7 @@ def copies(text: str) -> list[str]:
 ITEMS = ["{name}", "{0}", "{0}", "%s", "%1$d", "https://a.org/b?c=d", "a.b@c.org", "<b>", "</b>", "<a href='x'>", "%%"]
 
 
+@pytest.mark.whole
 @settings(max_examples=12, deadline=None)
 @given(items=st.lists(st.sampled_from(ITEMS), min_size=1, max_size=4), beam=st.integers(1, 3))
 def test_what_must_be_copied_comes_out_exactly_and_as_often(translator, items: list[str], beam: int) -> None:

@@ -146,6 +146,7 @@ def test_its_recipe_repeats_both_runs(adapted: Path, tmp_path: Path) -> None:
         assert all(torch.equal(one[key], two[key]) for key in one)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("dies_at", [(1, 6), (2, 1), (2, 5)], ids=["adapting", "between", "after"])
 def test_law_23_a_killed_run_goes_on_in_whichever_it_was(
     texts: Path, base: Path, adapted: Path, tmp_path: Path, dies_at: tuple[int, int]
@@ -164,6 +165,7 @@ def test_law_23_a_killed_run_goes_on_in_whichever_it_was(
     assert read_recipe(out / "recipe.toml") == read_recipe(adapted / "recipe.toml")
 
 
+@pytest.mark.whole
 def test_killed_while_adapting_it_still_ends_in_time(
     texts: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

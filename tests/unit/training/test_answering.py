@@ -103,6 +103,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_end(tmp_path: Path, asked: l
     assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("one_thread")
 def test_a_run_begins_from_a_trained_encoder(tmp_path: Path, asked: list[Question], minilm: Path) -> None:
     file = _write(tmp_path / "a.json", asked[:2])

@@ -19,7 +19,7 @@ from regard.tasks.translation import TranslationData
 from regard.training import DevEvent, Event, Progress, Recipe, StepEvent, read_recipe, train
 from regard.training.recipe import BatchRecipe, DataRecipe, LoopRecipe, ScheduleRecipe, TokenizerRecipe
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [pytest.mark.usefixtures("one_thread"), pytest.mark.whole]
 SIZES = {"d_model": 8, "n_heads": 2, "d_ff": 8, "n_encoder_layers": 1, "n_decoder_layers": 1}
 MINUTES, LOOK, DEAD, READING = 4, 5.0, 10_000.0, 40.0
 

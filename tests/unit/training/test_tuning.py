@@ -83,6 +83,7 @@ def logits(model: Any, read: Tensor, wanted: Tensor) -> Tensor:
     return model(input_ids=read, labels=wanted).logits[0]  # it shifts the labels by its own rule
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", ["Marian", "Bart"])
 def test_the_loss_is_the_cross_entropy_of_its_own_form(
     kind: str, pairs: tuple[list[str], list[str]], files: tuple[str, str], tmp_path: Path

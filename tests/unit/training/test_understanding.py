@@ -112,6 +112,7 @@ def test_from_nothing_it_learns_and_the_folder_says_what(trained: Path, question
     assert "pipeline_tag: text-classification" in card and "Labels: ABBR, DESC" in card and "of 240 examples" in card
 
 
+@pytest.mark.whole
 def test_law_23_a_resumed_run_is_the_same_run(questions: Path, tmp_path: Path) -> None:
     """BPE dropout, the order and the best score so far included."""
     whole = carry_out(recipe(questions, 20), tmp_path / "whole")
@@ -148,6 +149,7 @@ def test_pairs_and_numbers(questions: Path, tmp_path: Path, kind: str, file: str
         assert model.classify([("Who ?", "How many ?")])[0].label in ("True", "False")
 
 
+@pytest.mark.whole
 def test_from_a_published_encoder_the_head_is_new(minilm: Path, questions: Path, tmp_path: Path) -> None:
     """Its weights, its vocabulary and its template; with `cls`, its pooler too. An update at rate 0 moves nothing."""
     data = replace(recipe(questions).data, train=(str(questions / "dev.txt"),))
@@ -183,6 +185,7 @@ def test_no_encoder_no_classifier(gpt2: Callable[..., Path], questions: Path) ->
     assert "or any encoder" in str(caught.value)
 
 
+@pytest.mark.whole
 def test_a_frozen_encoder_does_not_move(trained: Path, questions: Path, tmp_path: Path) -> None:
     fast = OptimRecipe(kind="adamw", lr=0.01)
     frozen = tuned(recipe(questions, 5, init_from=str(trained), freeze="encoder", optim=fast))
@@ -255,6 +258,7 @@ def test_a_plan_for_fine_tuning_ends_after_a_few_passes(trained: Path, questions
     assert plan.steps * 0.9 * plan.recipe.batch.tokens == pytest.approx(PASSES * 1e6, rel=0.02)
 
 
+@pytest.mark.whole
 def test_adapters_are_merged_into_what_is_saved_and_go_on_bit_equal(
     trained: Path, questions: Path, tmp_path: Path
 ) -> None:

@@ -60,6 +60,7 @@ def numbers(items: list[Item]) -> set[float]:
     return found - {100.0}  # liters per 100 kilometers
 
 
+@pytest.mark.whole
 def test_the_parts_share_no_day_and_no_number(parts: dict[str, list[Item]]) -> None:
     for read in (days, numbers):
         train, dev, test = (read(parts[part]) for part in ("train", "dev", "test"))
@@ -69,6 +70,7 @@ def test_the_parts_share_no_day_and_no_number(parts: dict[str, list[Item]]) -> N
     assert not held & {(item.source, item.to) for item in parts["train"]}
 
 
+@pytest.mark.whole
 def test_every_source_has_one_translation(parts: dict[str, list[Item]]) -> None:
     targets = defaultdict(set)
     for item in [item for part in parts.values() for item in part]:
