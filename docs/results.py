@@ -109,7 +109,7 @@ def architectures() -> list[str]:
                      f"{record.runs[0].parameters:,}", *means))  # fmt: skip
     metrics = [f"{label(metric)}: mean (each seed)" for metric in found]
     heads = ("recipe", "norm", "positions", "feed-forward", "parameters", *metrics)
-    told = f"The same data, updates and budget, {len(records[0].runs)} seeds, on {test}.\n" if records[0] else ""
+    told = f"The same data, updates and rates (which suit norms before the sublayers), scored on {test}.\n"
     return ["## The chapter's architecture beside the modern one\n", told, table(heads, rows)]
 
 
