@@ -17,19 +17,11 @@ from regard.model import Model, make_classifier, make_language_model
 from regard.model.cache import DecodeState
 from regard.model.masks import Mask
 
+from .faults import collected
+
 Patch = pytest.MonkeyPatch
 NUMBERS = (26, 27, 28, 29, 30)
-FAULTS: list[tuple[int, Callable[[Patch], None]]] = []
-
-
-def breaks(number: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """This fault breaks that law."""
-
-    def register(fault: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        FAULTS.append((number, fault))
-        return fault
-
-    return register
+FAULTS, breaks = collected()
 
 
 @breaks(26)

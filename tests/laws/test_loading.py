@@ -15,19 +15,11 @@ from regard.hub import description, weights
 from regard.laws import LAWS
 from regard.model import HEADS, LMHead, Model, make_model
 
+from .faults import collected
+
 Patch = pytest.MonkeyPatch
 NUMBERS = (35, 36)
-FAULTS: list[tuple[int, Callable[[Patch], None]]] = []
-
-
-def breaks(number: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """This fault breaks that law."""
-
-    def register(fault: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        FAULTS.append((number, fault))
-        return fault
-
-    return register
+FAULTS, breaks = collected()
 
 
 @breaks(35)

@@ -48,13 +48,13 @@ def run(args: Arguments) -> int:
 
     entry, recipe = ledger.find_entry(args.name), ledger.find_recipe(args.name, device)
     recipe = recipe if args.seed is None else replace(recipe, seed=args.seed)
-    if recipe.loop.dtype != ledger.named_recipe(args.name).loop.dtype:
-        err_console.print("trained in float32: this machine computes slower in the recipe's bfloat16")
     hashes, record = ledger.hash_data(args.name), ledger.find_record(args.name)
     if record and not args.record:
         _refuse_other_data(hashes, record.data)
     out = args.out or Path("runs") / f"{args.name}-seed-{recipe.seed}"
     if not (out / "checkpoints" / "final").exists():
+        if recipe.loop.dtype != ledger.named_recipe(args.name).loop.dtype:
+            err_console.print("trained in float32: this machine computes slower in the recipe's bfloat16")
         train.train_and_tell(train.Arguments(
             what=(args.name,), out=out, resume=(out / "latest").exists(), seed=recipe.seed,
             quiet=args.quiet, device=args.device, threads=args.threads,

@@ -6,8 +6,8 @@
     int8    int8 x int8 -> int32, rows of x scaled by their        int8 weights, x as it is
             greatest element
 
-Where a CPU has no units for a form, its products are the slowest of all (int8 30 times slower than float32 on one with
-AVX2 alone). There a layer widens W to float32 for many rows, product by product, and W stays as small as it was.
+Where a CPU has no units for a form, its products are the slowest of all (int8 on one with AVX2 alone: `regard doctor
+--speed` shows). There a layer widens W to float32 for many rows, product by product, and W stays as small as it was.
 What is unusual: each private operator of torch stands behind one function here, with a plain one that takes its place
 where it is missing; tests compare the two. A layer for few rows keeps W as it lies too, which is what those read, for
 twice the memory; `regard doctor --speed` says up to how many rows that is quicker.

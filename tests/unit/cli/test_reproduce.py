@@ -89,10 +89,12 @@ def test_a_recipe_in_bfloat16_is_run_in_float32_where_that_is_quicker(
     written = (recipes / "tiny.toml").read_text()
     assert written.count('dtype = "float32"') == 2
     (recipes / "tiny.toml").write_text(written.replace('dtype = "float32"', 'dtype = "bfloat16"'))
-    for rates, said in (((2e11, 1e9), True), ((2e11, 5e11), False)):
+    for rates, out, said in (
+        ((2e11, 1e9), "run", False), ((2e11, 1e9), "anew", True), ((2e11, 5e11), "run", False),
+    ):  # fmt: skip
         table = Speeds("cpu", dict(zip(("float32", "bfloat16"), rates, strict=True)), 3e10, ())
         monkeypatch.setattr(ledger, "speeds", lambda device, table=table: table)
-        code, _, err = command("reproduce", "tiny", "--out", "run", "--quiet")
+        code, _, err = command("reproduce", "tiny", "--out", out, "--quiet")
         assert code == 0 and ("trained in float32" in err) is said, err
 
 
