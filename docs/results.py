@@ -21,8 +21,9 @@ HEADS = {
     "README.zh.md": ("配方", "测试集", "分数", "种子数", "参数", "分钟", "机器"),
 }
 NAMES = {
-    "bleu": "BLEU", "chrf": "chrF", "loss": "nats a token", "bits_per_byte": "bits a byte", "exact": "exact match",
-    "f1": "F1", "macro_f1": "macro F1", "mcc": "Matthews",
+    "bleu": "BLEU", "chrf": "chrF", "loss": "nats a token", "bits_per_byte": "bits a byte",
+    "bits_per_character": "bits a character", "exact": "exact match", "f1": "F1", "macro_f1": "macro F1",
+    "mcc": "Matthews",
 }  # fmt: skip
 SHORT = 2
 """Metrics of a recipe in the short table."""

@@ -7,7 +7,7 @@ What it does not know: flags, and how results are shown.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from regard.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from regard.cli.evaluate import Arguments
     from regard.data.corpus import Corpus
+    from regard.data.documents import Document
     from regard.loaded import Loaded
     from regard.tasks.language_modeling import Reading
 
@@ -29,7 +30,7 @@ def evaluate_documents(model: Loaded, args: Arguments) -> tuple[int, Metrics, di
 
     if model.task == "language-model" and args.data and is_chat(args.data[0]):
         return _answered(model, args)
-    corpus = _corpus(model, args.data, args.unit, args.field)
+    corpus, characters = _corpus(model, args.data, args.unit, args.field)
     most = model.model.config.max_len
     length = most if args.context is None else args.context
     if length < 1 or (length > most and isinstance(model.model.config.positions, Learned)):
@@ -37,6 +38,7 @@ def evaluate_documents(model: Loaded, args: Arguments) -> tuple[int, Metrics, di
                           got=args.context)  # fmt: skip
     if model.task == "masked-lm":
         return len(corpus), _guessed(model, corpus, length), {"context": length}
+    from regard.tasks.baselines import bits_per_unit
     from regard.tasks.language_modeling import read_corpus
 
     ids = {"bos_id": model.beginning, "eos_id": model.conventions.end, "pad_id": model.tokenizer.pad_id}
@@ -45,6 +47,8 @@ def evaluate_documents(model: Loaded, args: Arguments) -> tuple[int, Metrics, di
         "loss": {"score": read.loss}, "perplexity": {"score": read.perplexity},
         "bits_per_byte": {"score": read.bits_per_byte},
     }  # fmt: skip
+    if characters is not None:
+        metrics["bits_per_character"] = {"score": bits_per_unit(read.nats, characters)}
     more: dict[str, Any] = {"context": length, "tokens": read.predictions, "bytes": read.n_bytes}
     return len(corpus), metrics, more | ({"by_position": by_position(read)} if args.by_position else {})
 
@@ -77,7 +81,8 @@ def _answered(model: Loaded, args: Arguments) -> tuple[int, Metrics, dict[str, A
     return len(chats), {"loss": {"score": loss}, "perplexity": {"score": perplexity}}, more
 
 
-def _corpus(model: Loaded, files: Sequence[Path], unit: str, field: str) -> Corpus:
+def _corpus(model: Loaded, files: Sequence[Path], unit: str, field: str) -> tuple[Corpus, int | None]:
+    """The documents as ids, and how many characters their texts have, which a prepared folder does not say."""
     from regard.data.documents import read_documents
     from regard.data.encoding import encode_documents
     from regard.data.shards import is_prepared, open_shards
@@ -86,8 +91,16 @@ def _corpus(model: Loaded, files: Sequence[Path], unit: str, field: str) -> Corp
         raise DataError("no data is given", where="FILES", expected="texts, or a prepared folder",
                         mend="name it after the model")  # fmt: skip
     if len(files) == 1 and is_prepared(files[0]):
-        return open_shards(files[0], model.tokenizer)
-    return encode_documents(read_documents(files, unit=unit, field=field), model.tokenizer)
+        return open_shards(files[0], model.tokenizer), None
+    characters = 0
+
+    def counted() -> Iterator[Document]:
+        nonlocal characters
+        for document in read_documents(files, unit=unit, field=field):
+            characters += len(document.text)
+            yield document
+
+    return encode_documents(counted(), model.tokenizer), characters
 
 
 def _guessed(model: Loaded, corpus: Corpus, length: int) -> Metrics:

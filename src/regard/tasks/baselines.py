@@ -56,9 +56,9 @@ def xz_bytes(train: bytes, held: bytes) -> int:
     return max(1, _xz(train + held) - _xz(train))
 
 
-def bits_per_byte(nats: float, n_bytes: int) -> float:
-    """From a sum of natural logarithms to bits for each byte of the text."""
-    return nats / math.log(2) / max(1, n_bytes)
+def bits_per_unit(nats: float, units: int) -> float:
+    """From a sum of natural logarithms to bits for each of a text's bytes, or characters."""
+    return nats / math.log(2) / max(1, units)
 
 
 def _hashes(ids: Ids, n: int, *, before: bool) -> Hashes:

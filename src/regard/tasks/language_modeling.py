@@ -24,7 +24,7 @@ from regard.data.corpus import Corpus
 from regard.data.packing import PackedBatches, TokenBatch, windows
 from regard.model import LMHead, Model
 from regard.tasks.base import evaluating
-from regard.tasks.baselines import bits_per_byte
+from regard.tasks.baselines import bits_per_unit
 from regard.tasks.conventions import Conventions
 from regard.tasks.groups import alike
 from regard.tasks.losses import CHUNK_BYTES, linear_cross_entropy
@@ -83,7 +83,7 @@ class Reading:
     @property
     def bits_per_byte(self) -> float:
         """Bits for each byte of the text, ends paid for as well."""
-        return bits_per_byte(self.nats, self.n_bytes)
+        return bits_per_unit(self.nats, self.n_bytes)
 
 
 def read_corpus(model: Model, corpus: Corpus, *, length: int, bos_id: int, eos_id: int, pad_id: int) -> Reading:

@@ -18,7 +18,7 @@ from regard.data.chat import is_chat
 from regard.data.corpus import Corpus
 from regard.data.shards import is_prepared
 from regard.model import Model, TransformerConfig
-from regard.tasks.baselines import bits_per_byte, ngram_nats, unigram_nats, xz_bytes
+from regard.tasks.baselines import bits_per_unit, ngram_nats, unigram_nats, xz_bytes
 from regard.tasks.continuation import Wish, Writer
 from regard.tasks.conventions import Conventions
 from regard.tasks.conversations import ChatData, Conversations, read_conversations, template_of
@@ -206,8 +206,8 @@ def counting(data: LanguageData) -> dict[str, float]:
     text, before = (data.tokenizer.decode(ids.tolist()).encode() for ids in (held, train[-COUNTED // 4 :]))
     size = max(data.tokenizer.vocab_size, data.conventions.end + 1)
     return {
-        "unigram_bits_per_byte": bits_per_byte(unigram_nats(train, held, size), len(text)),
-        "ngram_bits_per_byte": bits_per_byte(ngram_nats(train, held, size), len(text)),
+        "unigram_bits_per_byte": bits_per_unit(unigram_nats(train, held, size), len(text)),
+        "ngram_bits_per_byte": bits_per_unit(ngram_nats(train, held, size), len(text)),
         "xz_bits_per_byte": 8 * xz_bytes(before, text) / max(1, len(text)),
     }
 

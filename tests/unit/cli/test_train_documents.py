@@ -90,6 +90,15 @@ def test_evaluate_gives_the_loss_of_training_and_by_position(
     assert "bits_per_byte" in table and "tokens before" in table
 
 
+def test_bits_a_character_and_a_byte_are_of_the_same_bits(
+    novels: tuple[Path, dict[str, object], str], command: Command, texts: Path
+) -> None:
+    """A Chinese character is three bytes."""
+    (texts / "moon.txt").write_text("床前明月光，疑是地上霜。" * 3, encoding="utf-8")
+    metrics = json.loads(command("evaluate", "novels", "moon.txt", "--json")[1])["metrics"]
+    assert metrics["bits_per_character"]["score"] == pytest.approx(3 * metrics["bits_per_byte"]["score"])
+
+
 def test_score_is_pythons(novels: tuple[Path, dict[str, object], str], command: Command, texts: Path) -> None:
     lines = ["To be, or not.", "夜", "</s>"]
     (texts / "few.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

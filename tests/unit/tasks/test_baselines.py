@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.tasks.baselines import bits_per_byte, ngram_nats, unigram_nats, xz_bytes
+from regard.tasks.baselines import bits_per_unit, ngram_nats, unigram_nats, xz_bytes
 
 
 def slow_ngram(train: list[int], held: list[int], vocab: int, order: int) -> float:
@@ -49,7 +49,7 @@ def test_what_repeats_is_cheaper_by_longer_contexts(data_dir: Callable[[str], Pa
     text = text[:300_000]
     ids = np.frombuffer(text, dtype=np.uint8).astype(np.int64)
     train, held = ids[:270_000], ids[270_000:]
-    bits = [bits_per_byte(unigram_nats(train, held, 256), len(held))]
-    bits += [bits_per_byte(ngram_nats(train, held, 256, n), len(held)) for n in (2, 3, 5)]
+    bits = [bits_per_unit(unigram_nats(train, held, 256), len(held))]
+    bits += [bits_per_unit(ngram_nats(train, held, 256, n), len(held)) for n in (2, 3, 5)]
     assert bits == sorted(bits, reverse=True)
     assert bits[3] < 8 * xz_bytes(text[:270_000], text[270_000:]) / len(held) < bits[0] < 8
