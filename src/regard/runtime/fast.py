@@ -27,7 +27,7 @@ from regard.model.positions import Bias
 from regard.model.watch import see, watched
 from regard.runtime.choice import Way, way_of
 from regard.runtime.products import FastEmbedding, FastLinear, Form, quantise_rows
-from regard.runtime.rows import few_queries_attend
+from regard.runtime.rows import absence, few_queries_attend
 
 
 class FastLMHead(LMHead):
@@ -213,7 +213,7 @@ def _join(attention: Attention, tensors: Mapping[str, Tensor], path: str, way: W
     """Make it a FastAttention, and of self-attention's three matrices one."""
     attention.__class__ = FastAttention
     assert isinstance(attention, FastAttention)
-    attention.compiled, attention.qkv = way.few > 0, None
+    attention.compiled, attention.qkv = absence() is None, None
     if path.endswith("self_attn"):
         attention.widths = [layer.out_features for layer in (attention.q, attention.k, attention.v)]
         parts = [f"{path}.{name}" for name in "qkv"]
