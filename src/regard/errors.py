@@ -65,6 +65,18 @@ class NonFiniteError(UserError):
     exit_code = 5
 
 
+class LeftError(UserError):
+    """Training was asked to leave by a signal, and did so after saving (exit 75; 130 for Ctrl-C)."""
+
+    def __init__(self, run: object, step: int, signal: str, exit_code: int) -> None:
+        self.exit_code = exit_code
+        super().__init__(
+            f"{signal} came, so training has stopped; update {step:,} is saved",
+            where=run,
+            mend=f"go on with: regard train --out {run} --resume",
+        )
+
+
 class MissingExtraError(UserError):
     """An optional library is absent; the message names the `pip install` to type (exit 2)."""
 

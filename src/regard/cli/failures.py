@@ -71,5 +71,6 @@ def memory_shortage(error: BaseException) -> UserError | None:
         "out of memory",
         expected=f"at most {free[1] if free else size(memory()[1])}, what is available now",
         got=f"a request for {needed}",
-        mend="take smaller batches, a shorter maximum length, or a smaller model",
+        mend="in training make batches smaller (--set batch.tokens=N), part them (--set batch.accumulate=2: the same "
+        "updates) or cut what is read (--set batch.max_len=N); elsewhere take shorter texts, or a smaller model",
     )

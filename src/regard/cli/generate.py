@@ -34,7 +34,8 @@ class Arguments(InUse):
     regard generate runs/lm --prompt 'To be' --temperature 0.8 --max-tokens 100
 
     Without --prompt, the prompt is standard input, less one line end at its end. --prompt '' begins a text. With --n
-    the samples are parted by a line `---`; --json has each with its tokens and their log-probabilities.
+    the samples are parted by a line `---`; --json has each with its tokens and their log-probabilities. Settings work
+    in this order: penalties, temperature, top-k, top-p, min-p, and of what is left one is drawn.
     """
 
     model: Annotated[Positional[Path], arg(metavar="MODEL")]

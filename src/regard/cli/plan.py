@@ -29,9 +29,10 @@ def run(args: Arguments) -> None:
     rows = [
         ("parameters", f"{plan.parameters:,}"),
         ("memory", f"{size(plan.memory_bytes)}, of which {size(RESIDENT)} are Python and torch themselves"),
-        ("target tokens", f"about {float(f'{plan.tokens_per_epoch:.2g}'):,.0f} in one pass"),
-        ("arithmetic", f"{plan.flops_per_token / 1e6:,.1f} MFLOP a target token"),
+        (plan.tokens_kind, f"about {float(f'{plan.tokens_per_epoch:.2g}'):,.0f} in one pass"),
+        ("arithmetic", f"{plan.flops_per_token / 1e6:,.1f} MFLOP a {plan.tokens_kind.removesuffix('s')}"),
         ("speed", planned_speed(plan)),
+        *([] if plan.optimal_parameters is None else [("best size", f"{plan.optimal_parameters:,} parameters")]),
         ("updates", f"{plan.steps:,} of {plan.recipe.batch.tokens:,} tokens"),
         ("time", planned_time(plan)),
     ]

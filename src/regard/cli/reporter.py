@@ -124,8 +124,8 @@ def show_findings(findings: Iterable[Finding]) -> None:
         severity = (f"{finding.severity:<7}", COLOURS[finding.severity])
         where = f"  ({places(finding)})" if finding.examples else ""
         err_console.print(Text.assemble(severity, finding.sentence, (where, "dim")))
-    if findings:
-        err_console.print(f"{len(findings) - len(found)} checks of the data passed")
+    if passed := len(findings) - len(found):
+        err_console.print(f"{passed} check{'s' * (passed > 1)} of the data passed")
 
 
 def places(finding: Finding) -> str:
@@ -143,7 +143,7 @@ def planned_time(plan: Plan) -> str:
 
 def planned_speed(plan: Plan) -> str:
     """The estimate, which cannot know what else the machine has to do."""
-    return f"about {float(f'{plan.tokens_per_second:.2g}'):,.0f} target tokens a second if nothing else runs"
+    return f"about {float(f'{plan.tokens_per_second:.2g}'):,.0f} {plan.tokens_kind} a second if nothing else runs"
 
 
 def duration(seconds: float) -> str:

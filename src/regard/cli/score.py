@@ -14,7 +14,7 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-from regard.cli.console import open_output
+from regard.cli.console import err_console, open_output
 from regard.cli.evaluate import OnPairs, read_data
 from regard.errors import DataError
 
@@ -89,7 +89,10 @@ def _texts(args: Arguments) -> Examples:
 
     if not args.data:
         raise DataError("no data is given", where="FILES", expected="texts", mend="name it after the model")
-    found = list(read_documents(args.data, unit=args.unit, field=args.field))
+    documents = read_documents(args.data, unit=args.unit, field=args.field)
+    found = list(documents)
+    if documents.empty and not args.quiet:
+        err_console.print(f"{documents.empty:,} empty texts have no score and no line")
     to = None if args.to is None else [args.to] * len(found)
     return Examples({"text": [document.text for document in found]}, to, lambda i: f"{found[i].path}:{found[i].line}")
 

@@ -99,6 +99,10 @@ def prepare(
     return Prepared(path, facts, was_there=False, why=why)
 
 
+USUAL = {"unit": "file", "field": "text"}
+"""What `prepare` takes where nothing is said."""
+
+
 def open_shards(folder: Path, tokenizer: Tokenizer | None = None) -> Corpus:
     """The corpus in a prepared folder, its files mapped into memory.
 
@@ -113,15 +117,18 @@ def open_shards(folder: Path, tokenizer: Tokenizer | None = None) -> Corpus:
     if not names:
         raise DataError("there is no prepared corpus", where=folder, mend=f"regard prepare FILES --out {folder}")
     facts = [read_manifest(folder / name) for name in names]
-    count = facts[0]["made_from"]["shard"][1]
+    made_from = facts[0]["made_from"]
+    count = made_from["shard"][1]
     missing = sorted(set(range(count)) - {each["made_from"]["shard"][0] for each in facts})
     if missing or len(names) != count:
         without = f", without {', '.join(f'{i}/{count}' for i in missing[:8])}" if missing else ""
+        way = "".join(f" --{name} {made_from[name]}" for name, usual in USUAL.items() if made_from[name] != usual)
+        way += f" --shard {[*missing, 'i'][0]}/{count}"
         raise DataError("the prepared corpus is not complete", where=folder, expected=f"{count} shards",
                         got=f"{len(names)}{without}{', ...' if len(missing) > 8 else ''}",
-                        mend=f"regard prepare FILES --out {folder} --shard {[*missing, 'i'][0]}/{count}")  # fmt: skip
+                        mend=f"regard prepare FILES --out {folder}{way}")  # fmt: skip
     _refuse_mixture(folder, names, facts)
-    wanted, theirs = fingerprint(tokenizer or Tokenizer.load(folder)), facts[0]["made_from"]["tokenizer"]
+    wanted, theirs = fingerprint(tokenizer or Tokenizer.load(folder)), made_from["tokenizer"]
     if theirs != wanted:
         mend = f"prepare the corpus again with this tokenizer, or use the one in {folder}"
         raise DataError("the prepared ids are of another vocabulary", where=folder, expected=f"tokenizer {wanted[:12]}",

@@ -11,8 +11,10 @@ The order is fixed, and it is that of `transformers`:
     6  the draw      by the row's own random number, from what is left
 
 (vLLM puts 5 before 3: with min-p and top-p both in use, top-p is then a share of less.)
-What is unusual: a draw takes one random number in [0, 1), from a generator that only its row has. So a seed gives the
-same text whatever else is in the batch, on whatever device. What it does not know: models, text.
+What is unusual: a draw takes one random number in [0, 1), from a generator that only its row has. So the same logits
+and seed give the same text whatever else is in the batch, on whatever device. In float32 the logits are the same for
+this purpose; in bfloat16 and int8 products of several rows round otherwise than those of one, and a draw that falls
+between two tokens may take the other. What it does not know: models, text.
 
 Shapes: R rows, V vocabulary.
 """

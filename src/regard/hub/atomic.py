@@ -45,9 +45,7 @@ def commit_folder(target: Path, write: Callable[[Path], None], *, needs: int = 0
         target.parent.mkdir(parents=True, exist_ok=True)
         recover_folder(target)
         _refuse_foreign(target)
-        free = shutil.disk_usage(target.parent).free
-        if free < needs:
-            raise _disk_full(target, f"{needs:,} bytes free", f"{free:,} bytes free")
+        refuse_full(target.parent, needs)
         with _scratch(target) as folder:
             folder.mkdir()
             write(folder)
@@ -55,6 +53,13 @@ def commit_folder(target: Path, write: Callable[[Path], None], *, needs: int = 0
             _swap_in(folder, target)
     except OSError as error:
         raise cannot_write(target, error) from error
+
+
+def refuse_full(folder: Path, needs: int) -> None:
+    """Raise UserError where the disk of an existing folder has less than so many bytes free."""
+    free = shutil.disk_usage(folder).free
+    if free < needs:
+        raise _disk_full(folder, f"{needs:,} bytes free", f"{free:,} bytes free")
 
 
 def refuse_existing(target: Path) -> None:

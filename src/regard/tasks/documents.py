@@ -127,10 +127,10 @@ def read_texts(
     texts, hashes, read = _read(train, unit, field, skip_bad)
     if dev:
         held, more, _ = _read(dev, unit, field, skip_bad)
-        findings = [_size_of(texts), overlap(texts, held)]
+        findings = [_size_of(texts), copies(texts), overlap(texts, held)]
         return Documents(texts, held, findings, hashes | more, held_out=False, letters=letters, read=read)
     kept, held = parted(texts, seed)
-    return Documents(kept, held, [_size_of(texts)], hashes, held_out=True, letters=letters, read=read)
+    return Documents(kept, held, [_size_of(texts), copies(texts)], hashes, held_out=True, letters=letters, read=read)
 
 
 def _prepared(train: Path, dev: Sequence[Path]) -> Documents:
@@ -207,6 +207,17 @@ def _size_of(texts: Sequence[Document]) -> Finding:
     sentence = f"{len(texts):,} documents, {size / 1e6:,.2f} MB of text"
     return Finding("documents", len(texts) if few else 0, "note" if few else "ok",
                    f"{sentence}: little to learn a language from" if few else sentence)  # fmt: skip
+
+
+def copies(texts: Sequence[Document]) -> Finding:
+    """How many documents stand there again: they are learned as often, and are held out together or not at all."""
+    seen, again = set[bytes](), list[str]()
+    for document in texts:
+        if (rank := _rank(document, 0)) in seen:
+            again.append(f"{document.path}:{document.line}")
+        seen.add(rank)
+    sentence = f"{len(again):,} of {len(texts):,} documents are copies of an earlier one"
+    return Finding("copies", len(again), "note" if again else "ok", sentence, tuple(again[:3]))
 
 
 def overlap(train: Sequence[Document], dev: Sequence[Document]) -> Finding:

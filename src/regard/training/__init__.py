@@ -1,6 +1,6 @@
 """Training: one step, the loop, the optimizers, exact resume, the run folder. It never imports `inspect`."""
 
-from regard.training.loop import DevEvent, EndEvent, Event, Loop, StepEvent
+from regard.training.loop import DevEvent, EndEvent, Event, LeaveEvent, Loop, StepEvent
 from regard.training.optim import Muon, lr_factor, make_optimizers, orthogonalise
 from regard.training.outcome import Result
 from regard.training.recipe import Recipe
@@ -12,6 +12,7 @@ __all__ = [
     "DevEvent",
     "EndEvent",
     "Event",
+    "LeaveEvent",
     "Loop",
     "Muon",
     "Progress",

@@ -60,7 +60,14 @@ class EndEvent:
     reason: str
 
 
-Event = StepEvent | DevEvent | EndEvent
+@dataclass(frozen=True)
+class LeaveEvent:
+    """Somebody asked to leave between two looks; the loop makes no more updates in this sitting."""
+
+    step: int
+
+
+Event = StepEvent | DevEvent | LeaveEvent | EndEvent
 
 
 @dataclass
@@ -79,8 +86,8 @@ class Loop:
     time_left: Callable[[], float] | None = None
     """Seconds for updates and evaluations from now on; None: the recipe's steps decide."""
 
-    def run(self) -> Iterator[Event]:
-        """Train until the steps, the time or the patience is used up.
+    def run(self, asked: Callable[[], bool] = lambda: False) -> Iterator[Event]:
+        """Train until the steps, the time or the patience is used up, or it is asked to leave.
 
         Raises:
             NonFiniteError: a loss or gradient is NaN or infinite; the update was not made.
@@ -88,6 +95,9 @@ class Loop:
         progress, recipe = self.progress, self.recipe.loop
         started, looked = time.monotonic() - progress.loop_seconds, progress.step
         while progress.total is None or progress.step < progress.total:
+            if asked():
+                yield from self._leave(started)
+                return
             if progress.step == recipe.stop or (self.time_left is not None and self._out_of_time(started)):
                 break
             yield self._update()
@@ -138,6 +148,11 @@ class Loop:
             progress.loop_seconds, progress.look_seconds = now - started, now - before
             yield DevEvent(progress.step, scores, better, progress.look_seconds)
 
+    def _leave(self, started: float) -> Iterator[LeaveEvent]:
+        self.progress.loop_seconds = time.monotonic() - started
+        with self.ema.exchanged() if self.ema else nullcontext():  # as of a look
+            yield LeaveEvent(self.progress.step)
+
     def _out_of_time(self, started: float) -> bool:
         """Decide, once, how many steps there will be: as soon as the time left is what the decay needs."""
         assert self.time_left is not None
@@ -156,6 +171,6 @@ class Loop:
         return NonFiniteError(
             f"training met a number that is not finite before update {step + 1}; the update was not made",
             got=f"loss {loss}, gradient norm {norm}",
-            mend="continue from the last checkpoint with a lower rate (--resume --set optim.lr=...), or look at the "
-            f"examples of step {step}, which are named in run.jsonl",
+            mend="go on from the last checkpoint with a lower rate (--resume --set optim.lr=...), or without one begin "
+            f"anew with it; or look at the examples of step {step}, which are named in run.jsonl",
         )

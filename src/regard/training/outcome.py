@@ -5,10 +5,13 @@ What it does not know: how a run is carried out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.errors import ConfigError
+import torch
+
+from regard.errors import ConfigError, DataError
 from regard.hub.atomic import read_pointer
 from regard.hub.folder import read_config
 from regard.training.recipe import Recipe
@@ -39,6 +42,32 @@ def refuse_mixing(out: Path, *, resume: bool) -> None:
     if resume and not begun:
         raise ConfigError("there is no run to go on with", where=out, expected="a checkpoint",
                           mend="begin anew: give the whole command of the run, without --resume")  # fmt: skip
+
+
+def refuse_changed(out: Path, checkpoint: Path, hashes: Mapping[str, str]) -> str | None:
+    """What to say where a run goes on under another version of torch; None: nothing has changed.
+
+    Args:
+        checkpoint: what it goes on from.
+        hashes: file -> SHA-256 of what was read now; the same files may lie elsewhere.
+
+    Raises:
+        DataError: the data is not what the run began with.
+    """
+    training = read_config(checkpoint)["training"]
+    before: dict[str, str] = training["data"]
+    if sorted(before.values()) != sorted(hashes.values()):
+        changed = [name for name, digest in hashes.items() if before.get(name) != digest] or [*before]
+        raise DataError(
+            "the data is not what this run began with", where=", ".join(changed),
+            expected=f"the files of which {out} has the sums", got="other contents",
+            mend=f"put them back as they were; or train its model on as another run: --from {out} --out OTHER",
+        )  # fmt: skip
+    version = training["versions"]["torch"]
+    if version == torch.__version__:
+        return None
+    return (f"the run began with torch {version} and goes on with {torch.__version__}: its numbers may differ in their "
+            "last bits from what one sitting would have given")  # fmt: skip
 
 
 def outcome(recipe: Recipe, out: Path) -> Result | None:

@@ -32,6 +32,10 @@ FEWEST = 150
 RESIDENT = 370 * 2**20
 """Bytes that Python and torch need before any of the user's: the most that was resident (ru_maxrss) in a `regard train`
 of a thousand parameters on 60 short pairs; torch 2.13 for CPUs, Linux."""
+TOKENS_A_PARAMETER = 20
+"""Of a language model that is the best for its arithmetic: Hoffmann et al. 2022, arXiv 2203.15556, table 3."""
+USEFUL_PASSES = 4
+"""After which reading the same text again teaches a language model ever less: Muennighoff et al. 2023, 2305.16264."""
 LADDER = ((64, 2), (96, 3), (128, 3), (128, 4), (192, 4), (256, 5), (384, 6), (512, 6), (768, 8))
 """Widths and layers; the subject says what a model of these is."""
 
@@ -48,7 +52,11 @@ class Plan:
     """Python and torch (`RESIDENT`), weights, gradients, optimizer state and the largest batch's activations, roughly;
     the texts come on top. With a GPU the first is the host's, the rest the GPU's."""
     tokens_per_epoch: int
-    """Target tokens."""
+    """Target tokens; of texts without a source all tokens."""
+    tokens_kind: str
+    """What they are called."""
+    optimal_parameters: int | None
+    """What a language model had best have for the tokens of this plan, were they all different; else None."""
     flops_per_token: float
     """Forward and backward, for a target token and the source tokens that come with it."""
     tokens_per_second: float
@@ -113,22 +121,33 @@ def estimate(recipe: Recipe, corpus: Corpus, speeds: Speeds, *, tokens: float | 
     filled = 0.9 * recipe.batch.tokens
     steps = recipe.loop.steps if tokens is None else max(1, round(tokens / filled))
     a_token = _passes(recipe) * token_seconds(config, source / target, speeds, recipe.loop.dtype, projected)
-    parameters = config.n_parameters
+    parameters, kind = config.n_parameters, "target tokens" if source else "tokens"
+    optimal = int(steps * filled / TOKENS_A_PARAMETER) if projected and not source else None
     activations = 4 * _passes(recipe) * recipe.batch.tokens / max(1, recipe.batch.accumulate) * config.d_model * 16
     activations *= config.n_encoder_layers + config.n_decoder_layers
     return Plan(
         recipe=replace(recipe, loop=replace(recipe.loop, steps=steps)), corpus=corpus,
         parameters=parameters, memory_bytes=int(RESIDENT + parameters * 16 + activations),
-        tokens_per_epoch=int(target), flops_per_token=flops, tokens_per_second=1 / a_token, steps=steps,
+        tokens_per_epoch=int(target), tokens_kind=kind, optimal_parameters=optimal, flops_per_token=flops,
+        tokens_per_second=1 / a_token, steps=steps,
         minutes=steps * filled * a_token / 60 if minutes is None else minutes,
         sentences=(
             f"{parameters:,} parameters: {SUBJECTS[recipe.task].about(config)}, width "
             f"{config.d_model}, {config.n_heads} heads, a vocabulary of {config.vocab_size:,}",
             f"about {steps:,} updates of {recipe.batch.tokens:,} tokens: {steps * filled / target:.1f} passes over "
-            f"about {float(f'{target:.2g}'):,.0f} target tokens, "
-            f"dropout {config.dropout}",
+            f"about {float(f'{target:.2g}'):,.0f} {kind}, dropout {config.dropout}",
+            *([] if optimal is None else _advice(optimal, steps * filled / target)),
         ),
     )  # fmt: skip
+
+
+def _advice(optimal: int, passes: float) -> list[str]:
+    """How the size that suits so many tokens is known, and what becomes of it where a text is read too often."""
+    said = (f"for so many tokens about {float(f'{optimal:.2g}'):,.0f} parameters are best, if each token is new: "
+            f"{TOKENS_A_PARAMETER} tokens for each (Hoffmann et al. 2022)")  # fmt: skip
+    often = (f"here each is read {passes:,.0f} times, and what is read more than some {USEFUL_PASSES} times teaches "
+             "ever less: more text would help more than more minutes")  # fmt: skip
+    return [said, often] if passes > 2 * USEFUL_PASSES else [said]
 
 
 @dataclass(frozen=True)

@@ -22,22 +22,23 @@ import torch
 from regard.config import build, load_toml, to_toml, to_tree
 from regard.data import Finding
 from regard.errors import NonFiniteError, UserError
-from regard.hub.atomic import commit_folder, point, read_pointer, remove_folder, write_text_atomic
+from regard.hub.atomic import commit_folder, point, read_pointer, refuse_full, write_text_atomic
 from regard.hub.card import model_card
 from regard.hub.folder import read_config, write_model
 from regard.hub.lock import lock_folder
 from regard.hub.snapshots import halved
-from regard.hub.weights import load_strict, read_model_weights, state_tensors
+from regard.hub.weights import state_tensors
 from regard.model.lora import merged
 from regard.runtime import keep_freed_memory, open_attention_until
-from regard.tasks.base import cost
 from regard.training.adaptation import Adapted, adapt_first
+from regard.training.checkpoints import best_weights, left_name, prune, step_name
 from regard.training.circumstances import circumstances
 from regard.training.ema import Ema
+from regard.training.leaving import listening
 from regard.training.log import Guard, RunLog, draw_curves, has_line
-from regard.training.loop import DevEvent, EndEvent, Event, Loop, StepEvent
+from regard.training.loop import DevEvent, EndEvent, Event, LeaveEvent, Loop, StepEvent
 from regard.training.optim import make_optimizers
-from regard.training.outcome import Result, outcome, refuse_mixing
+from regard.training.outcome import Result, outcome, refuse_changed, refuse_mixing
 from regard.training.plan import TRAINING_SHARE
 from regard.training.recipe import Recipe
 from regard.training.snapshots import Snapshots
@@ -46,11 +47,6 @@ from regard.training.state import Progress, read_state, write_state
 from regard.training.step import TrainStep
 from regard.training.subject import Corpus
 from regard.training.subjects import SUBJECTS, going_on
-
-
-def step_name(step: int) -> str:
-    """The folder of a checkpoint."""
-    return f"step-{step:06d}"
 
 
 class Reporter(Protocol):
@@ -83,6 +79,8 @@ class Run:
         self.start = read_origin(folder) if folder else None
         self.subject = going_on(recipe.task, self.start) if self.start else SUBJECTS[recipe.task]
         self.corpus = self.subject.read(recipe) if corpus is None else corpus
+        if latest is not None and (warning := refuse_changed(out, latest, self.corpus.hashes)):
+            reporter.say(warning)
         reporter.show(self.corpus.findings)
         for sentence in self.corpus.told():
             reporter.say(sentence)
@@ -115,7 +113,14 @@ class Run:
         self.began = began if latest is None else self.ready - progress.seconds
 
     def finish(self) -> Result:
-        """Train to the end, keep the best, score it, and write the model's card."""
+        """Train to the end, keep the best, score it, and write the model's card.
+
+        Raises:
+            LeftError: a signal asked to leave; all that was done is saved.
+            NonFiniteError: a loss or gradient is NaN or infinite; the update was not made.
+            UserError: the disk has no room for two checkpoints.
+        """
+        refuse_full(self.out, self._room())
         self.reporter.begin(self.subject.unit)
         self._write_recipe(self.recipe)
         self._log_start()
@@ -124,15 +129,18 @@ class Run:
         step, tokens, started = self.loop.progress.step, self.loop.progress.tokens, time.monotonic()
         reason = "the run had already ended"
         try:
-            for event in self.loop.run():
-                self._handle(event)
-                if isinstance(event, EndEvent):
-                    reason = event.reason
+            with listening() as note:
+                for event in self.loop.run(note.asked):
+                    self._handle(event)
+                    if isinstance(event, EndEvent):
+                        reason = event.reason
         except NonFiniteError:
             step = self.loop.progress.step
             names = [self.corpus.where(i) for i in self.data.examples(step)[:100]]
             self.log.write("nonfinite", step=step, examples=names)
             raise
+        if note.asked():
+            raise note.left(self.out, self._saved(), saved=self._saved() > 0)
         speed = (self.loop.progress.tokens - tokens) / (time.monotonic() - started)
         return self._conclude(reason, speed if self.loop.progress.step > step else None)
 
@@ -188,10 +196,12 @@ class Run:
         elif isinstance(event, DevEvent):
             self.log.write("dev", step=event.step, seconds=round(seconds, 3), **event.scores)
             self._warn(self.guard.look(event.scores["dev_loss"]))
-            self._save(event)
+            self._save(step_name(event.step), event.scores, better=event.better)
             if glimpse := self.subject.glimpse(self.model, self.data):
                 self.log.write("sample", step=event.step, text=glimpse)
                 self.reporter.say(glimpse)
+        elif isinstance(event, LeaveEvent) and event.step > self._saved():
+            self._save(left_name(event.step), {}, better=False)
         left = self._time_left() if self.loop.time_left else None
         self.reporter.event(event, progress, seconds, left)
 
@@ -200,33 +210,35 @@ class Run:
             self.log.write("warning", sentence=sentence)
             self.reporter.say(sentence)
 
-    def _save(self, event: DevEvent) -> None:
-        name, progress = step_name(event.step), self.loop.progress
+    def _save(self, name: str, scores: dict[str, float], *, better: bool) -> None:
+        progress = self.loop.progress
 
         def write(folder: Path) -> None:
-            self._write_model(folder, event.scores, {})
+            self._write_model(folder, scores, {})
             trained = state_tensors(self.model) if self.recipe.lora.rank else None  # what was saved is merged
             write_state(folder / "state", self.loop.optimizers, progress, self.ema.weights if self.ema else trained)
 
         commit_folder(self.out / "checkpoints" / name, write)
         point(self.out / "latest", name)
-        if event.better:
+        if better or read_pointer(self.out / "best") is None:  # before the first look any model is better than none
             point(self.out / "best", name)
-        self._prune()
+        prune(self.out, max(1, self.recipe.loop.keep, self.recipe.loop.average))
+
+    def _saved(self) -> int:
+        """Updates in the latest checkpoint; 0 where there is none."""
+        name = read_pointer(self.out / "latest")
+        return 0 if name is None else int(name.rpartition("-")[2])
+
+    def _room(self) -> int:
+        """Bytes that the run will need at least: two checkpoints with their state, and the final model."""
+        averages = self.ema is not None
+        return 4 * self.model.config.n_parameters * (2 * (2 + averages) + 1)
 
     def _write_snapshot(self, folder: Path) -> None:
         with self.ema.exchanged() if self.ema else nullcontext():  # what a checkpoint of this step would hold
             small = halved(merged(self.model))
         said = self.start.target_tokenizer if self.start else None
         write_model(folder, small, self.tokenizer, self._about({}, {}), target_tokenizer=said)
-
-    def _prune(self) -> None:
-        """Remove old checkpoints; never the best, nor the last ones that --resume and averaging need."""
-        steps = sorted((self.out / "checkpoints").glob("step-*"))
-        best = read_pointer(self.out / "best")
-        for folder in steps[: -max(1, self.recipe.loop.keep, self.recipe.loop.average)]:
-            if folder.name != best:
-                remove_folder(folder)
 
     def _log_start(self) -> None:
         self.log.write(
@@ -238,8 +250,8 @@ class Run:
     # ------------------------------------------------------------------ after
 
     def _conclude(self, reason: str, speed: float | None) -> Result:
-        progress, best = self.loop.progress, read_pointer(self.out / "best")
-        if best is None:
+        progress = self.loop.progress
+        if read_pointer(self.out / "best") is None:
             raise UserError("the time was used up before the first update", where=self.out,
                             mend="give it more --minutes")  # fmt: skip
         if self.planned:
@@ -248,7 +260,7 @@ class Run:
         self.recipe = done
         self._write_recipe(done)
         self.model = merged(self.model)
-        scores = self._best_weights(self.out / "checkpoints" / best)
+        scores = best_weights(self.model, self.data, self.out, self.recipe.loop.average)
         found, signatures = self.subject.scores(self.model, self.data, self.corpus)
         scores |= found
         self.log.write("end", reason=reason, step=progress.step, seconds=progress.seconds, **scores)
@@ -265,21 +277,6 @@ class Run:
         decay = 0.0 if progress.total is None else progress.decay  # a clock that never decided let no rate decay
         schedule = recipe.schedule if decay is None else replace(recipe.schedule, decay=decay)
         return replace(recipe, schedule=schedule, loop=replace(recipe.loop, steps=total, stop=stop, minutes=None))
-
-    def _best_weights(self, best: Path) -> dict[str, float]:
-        """Leave in the model what does better on the development part: the best checkpoint, or the last ones' mean."""
-        load_strict(self.model, read_model_weights(best), best)
-        scores = self.data.evaluate(self.model)
-        steps = sorted((self.out / "checkpoints").glob("step-*"))[-self.recipe.loop.average :]
-        if self.recipe.loop.average < 2 or len(steps) < 2:
-            return scores
-        every = [read_model_weights(folder) for folder in steps]
-        load_strict(self.model, {n: torch.stack([w[n] for w in every]).mean(0) for n in every[0]}, steps[-1])
-        averaged = self.data.evaluate(self.model)
-        if cost(averaged) < cost(scores):
-            return averaged
-        load_strict(self.model, read_model_weights(best), best)
-        return scores
 
     def _write_model(self, folder: Path, scores: dict[str, float], signatures: dict[str, str]) -> None:
         """A complete model folder, its card included."""

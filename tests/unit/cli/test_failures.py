@@ -35,7 +35,7 @@ def test_memory_running_out_says_what_was_asked_and_what_there_is(
         ask()
     assert exit_code(caught.value, as_json=False) == 1
     err = capsys.readouterr().err
-    assert "out of memory" in err and f"request for {needed}" in err and "smaller batches" in err
+    assert "out of memory" in err and f"request for {needed}" in err and "--set batch.tokens=" in err
     assert "Traceback" not in err and "unknown" not in err
     assert ("at most 1.25 GiB" in err) == (ask is on_a_gpu)
 

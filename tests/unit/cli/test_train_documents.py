@@ -194,3 +194,15 @@ def test_mistakes_of_evaluate(
 ) -> None:
     got, out, err = command("evaluate", *words.split())
     assert (got in (2, 3), out) == (True, "") and says in err and "Traceback" not in err
+
+
+def test_a_plan_names_the_size_that_suits_its_tokens(texts: Path, command: Command) -> None:
+    """Twenty tokens a parameter; and a text that is read hundreds of times is too little text."""
+    words = ("plan", "language-model", "pages", "--minutes", "1")
+    found = json.loads(command(*words, "--json")[1])
+    tokens = found["steps"] * 0.9 * found["recipe"]["batch"]["tokens"]
+    assert found["optimal_parameters"] == pytest.approx(tokens / 20, rel=0.01)
+    shown = command(*words)[1]
+    assert "best size" in shown and "more text would help more than more minutes" in shown and "target" not in shown
+    pairs = command("plan", "translation", "train.en", "train.de", "--minutes", "1")[1]
+    assert "best size" not in pairs and "target tokens" in pairs

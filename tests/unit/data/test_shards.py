@@ -209,6 +209,10 @@ def test_what_is_missing_or_mixed_is_named(files: list[Path], tmp_path: Path, to
     assert is_prepared(out) and shards_missing(out) == [1]
     with pytest.raises(DataError, match=r"without 1/4(.*\n)*.*--shard 1/4"):
         open_shards(out)
+    by_line = tmp_path / "by-line"
+    prepare(files, by_line, tokenizer, unit="line", shard=(0, 2))
+    with pytest.raises(DataError, match=rf"prepare FILES --out {by_line} --unit line --shard 1/2"):
+        open_shards(by_line)
     files[0].write_text("a text of another size")
     prepare(files, out, tokenizer, shard=(1, 4))
     with pytest.raises(DataError, match=r"00001-of-00004\.json: the shards were not made from the same files"):

@@ -13,6 +13,7 @@ import torch
 
 from regard.errors import ConfigError, NonFiniteError
 from regard.model import Rope, TransformerConfig, Window, make_language_model
+from regard.runtime import Form
 from regard.tasks import continuation
 from regard.tasks.continuation import Generation, Wish, Writer
 from regard.tasks.conventions import Conventions
@@ -234,3 +235,23 @@ def test_a_real_model_tells_its_story(model_dir: Callable[[str], Path]) -> None:
     assert found[0].text.startswith(said) and model.generate("", max_tokens=60).text == found[0].text
     pieces: Iterator[str] = model.stream("", max_tokens=60)
     assert "".join(pieces) == found[0].text
+
+
+@pytest.mark.parametrize("form", ["fp32", "bf16"])
+def test_a_real_model_says_the_same_without_its_cache(model_dir: Callable[[str], Path], form: Form) -> None:
+    """Each token from the whole text before it, and from one step after the kept keys and values."""
+    import regard
+
+    model = regard.load(model_dir("stories260k"), device="cpu", dtype=form)
+    for prompt in ("", "Once upon a time", "The big dog"):
+        cached = model.generate(prompt, max_tokens=60).ids
+        ids = model.tokenizer.encode(prompt) or [model.beginning]
+        begun = len(ids)
+        with torch.no_grad():
+            for _ in cached:
+                transformer = model.fast.transformer
+                hidden = transformer.decode(torch.tensor([ids]), transformer.start())
+                logits = model.fast.logits(hidden[0, -1])
+                logits[[*model.conventions.silent]] = -torch.inf  # <s> is never said
+                ids.append(int(logits.argmax()))
+        assert ids[begun:] == [*cached]

@@ -45,6 +45,14 @@ def test_copies_stay_on_one_side(tmp_path: Path) -> None:
     assert corpus.where(0) == f"{path}:{corpus.train[0].line}"
 
 
+def test_copies_are_counted_and_named(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("one\ntwo\none\nthree\n one\n")
+    corpus = read(tmp_path / "lines.txt", unit="line")
+    told = next(finding for finding in corpus.findings if finding.name == "copies")
+    assert (told.count, told.severity) == (2, "note") and "2 of 5" in told.sentence
+    assert [place.rpartition(":")[2] for place in told.examples] == ["3", "5"]
+
+
 def test_an_overlap_with_dev_is_told(tmp_path: Path) -> None:
     train, dev = tmp_path / "train.txt", tmp_path / "dev.txt"
     train.write_text("one\ntwo\nthree\n")
