@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from regard.data import check_pairs, read_lines, read_pairs
+from regard.data.chat import read_chats
+from regard.data.conll import read_tagged
+from regard.data.documents import read_documents
 from regard.data.files import MAX_LINE_BYTES
+from regard.data.labelled import read_labelled
+from regard.data.squad import read_questions
 from regard.errors import DataError
 
 GOOD = {"tsv": b"a\tA", "csv": b"a,A", "jsonl": b'{"source": "a", "target": "A"}'}
 BAD = [
-    ("tsv", b"only one column", "1 columns"),
+    ("tsv", b"only one column", "1 column and"),
     ("tsv", b"a\tA\tmore", "3 columns"),
     ("tsv", b"a\t\xff", "0xff"),
     ("tsv", b"a\t\xed\xa0\x80", "0xed"),
-    ("csv", b"one", "1 columns"),
+    ("csv", b"one", "1 column and"),
     ("csv", b'a,"A"B', "CSV"),
     ("jsonl", b'{"source": "a"}', "'target' is missing"),
     ("jsonl", b'{"source": "a", "target": null}', "'target' is not a string"),
@@ -39,7 +45,7 @@ def _file(folder: Path, kind: str, bad: bytes, end: bytes = b"\n") -> Path:
 def test_a_bad_line_is_named(tmp_path: Path, kind: str, bad: bytes, message: str) -> None:
     path = _file(tmp_path, kind, bad)
     with pytest.raises(DataError) as caught:
-        read_pairs([path])
+        read_pairs([path], skip_bad=0)
     text = str(caught.value)
     assert text.startswith(f"{path}:3: ") and message in text and "--skip-bad" in text
     assert len(text) < 1_000
@@ -54,6 +60,27 @@ def test_skip_bad_leaves_it_out_and_reports_it(tmp_path: Path, kind: str, bad: b
     assert [str(error.where) for error in pairs.skipped] == [f"{tmp_path}/a.{kind}:3"]
     [finding] = [finding for finding in check_pairs(pairs) if finding.name == "skipped"]
     assert (finding.count, finding.severity, finding.examples) == (1, "warn", (f"{tmp_path}/a.{kind}:3",))
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "text"),
+    [
+        (read_pairs, "a.tsv", "a\tA\nbad\n"), (read_labelled, "a.tsv", "text\tlabel\na\tA\nbad\n"),
+        (read_tagged, "a.conll", "a O\nbad\n"), (read_chats, "a.jsonl", '{"messages": 1}\n'),
+        (read_questions, "a.jsonl", '{"question": 1, "context": "a", "answer": "a", "start": 0}\n'),
+        (lambda paths, **more: list(read_documents(paths, **more)), "a.jsonl", '{"text": 1}\n'),
+    ],
+)  # fmt: skip
+def test_only_where_a_verb_can_skip_lines_it_is_advised(
+    tmp_path: Path, read: Callable[..., object], name: str, text: str
+) -> None:
+    """`evaluate` and others have no --skip-bad; they say of no line that it may be left out."""
+    path = tmp_path / name
+    path.write_text(text)
+    for more, advised in (({}, False), ({"skip_bad": 0}, True)):
+        with pytest.raises(DataError) as caught:
+            read([path], **more)
+        assert caught.value.mend is not None and ("--skip-bad N" in caught.value.mend) is advised
 
 
 def test_one_bad_line_too_many(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """`regard doctor`: what is wrong with this machine, with a model, or with data.
 
 What it is: no word: the machine, whether it computes rightly, and with --speed how fast. A model's folder: its files
-against their sums, then the laws of laws.md run on it, as a report card. Files: the checks that training makes.
+against their sums, then the laws of laws.md run on it, as a report card. Files: what they hold, and the checks that
+training makes of that.
 What is unusual: it ends with 1 when a check or a law fails, 3 for data and 4 for files that cannot be read, so that
 scripts may ask it.
-What it does not know: how anything is measured (`regard.machine`, `regard.laws`, `regard.data`).
+What it does not know: how anything is measured (`regard.machine`, `regard.laws`, `regard.data`), and how what files
+hold is told (`data.kinds`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from regard import __version__
 from regard.cli.common import Common
 from regard.cli.console import print_json, size, table
 from regard.cli.reporter import places
-from regard.cli.train import pair_of
+from regard.cli.train import columns_of, pair_of
 from regard.errors import DataError
 
 if TYPE_CHECKING:
@@ -28,9 +30,17 @@ if TYPE_CHECKING:
     import torch
 
     from regard.data import Finding
+    from regard.data.kinds import Kind
     from regard.machine import Machine, Speeds
     from regard.runtime import Form, Way
 
+KINDS: dict[Kind, str] = {
+    "pairs": "pairs, as for regard train translation",
+    "one": "texts with a class each, as for regard train classification",
+    "several": "texts with any number of classes, as for regard train classification --multi-label",
+    "tags": "sentences with tags, as for regard train tagging",
+    "questions": "questions on texts, as for regard train question-answering",
+}
 NO_SUMS = "no SHA-256 sums lie in this folder (regard import writes them)"
 
 
@@ -39,14 +49,14 @@ class Arguments(Common):
     """Look for what is wrong: with this machine (no word), a model (its folder), or data (its files)."""
 
     what: Annotated[Positional[tuple[Path, ...]], arg(metavar="[MODEL] | [DATA...]", help_behavior_hint="")] = ()
-    """Nothing, the folder of a model or a run, the files of pairs, or those of questions as
-    SQuAD's .json has them."""
+    """Nothing, the folder of a model or a run, or files of what is trained on: pairs, labelled texts,
+    tagged sentences, questions."""
     allow_nonfinite: bool = False
     """Open a model although it holds NaN or infinite weights."""
     speed: bool = False
     """Also measure how fast products, memory and attention are (about 3 s), and keep the table for training."""
     columns: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
-    """The columns of source and target in a table: names, or numbers from 1."""
+    """The columns of source and target in a table, or of text (or two texts) and label: names, or numbers from 1."""
     languages: Annotated[str | None, arg(metavar="A,B", help_behavior_hint="")] = None
     """The two languages to take from a TMX file."""
     skip_bad: Annotated[int, arg(metavar="N")] = 0
@@ -81,24 +91,39 @@ def _model(args: Arguments, path: Path) -> int:
     return 1 if any(verdict.outcome == "fail" for verdict in card) else 0
 
 
-def _findings(args: Arguments) -> list[Finding]:
-    """What the checks of questions find, of SQuAD's JSON, or those of pairs."""
+def _findings(args: Arguments, kind: Kind) -> list[Finding]:
+    """What the checks of that kind find."""
     from regard.data import check_pairs, read_pairs
-    from regard.data.languages import bare
+    from regard.data.conll import read_tagged
+    from regard.data.label_checks import check_labelled, refuse_few_classes
+    from regard.data.labelled import read_labelled
     from regard.data.question_checks import check_questions
     from regard.data.squad import read_questions
+    from regard.tasks.tagged import check_tagged
 
-    if all(bare(path).suffix.lower() == ".json" for path in args.what):
-        return check_questions(read_questions(args.what, skip_bad=args.skip_bad))
+    match kind:
+        case "questions":
+            return check_questions(read_questions(args.what, skip_bad=args.skip_bad))
+        case "tags":
+            return check_tagged(read_tagged(args.what, skip_bad=args.skip_bad))
+        case "one" | "several":
+            names = columns_of(args.columns)
+            examples = read_labelled(args.what, kind=kind, columns=names, skip_bad=args.skip_bad)
+            refuse_few_classes(examples)
+            return check_labelled(examples)
     columns, languages = pair_of("columns", args.columns), pair_of("languages", args.languages)
     return check_pairs(read_pairs(args.what, columns=columns, languages=languages, skip_bad=args.skip_bad))
 
 
 def _data(args: Arguments) -> int:
-    findings = _findings(args)
+    from regard.data.kinds import kind_of
+
+    kind = kind_of(args.what, columns_of(args.columns))
+    findings = _findings(args, kind)
     if args.json:
-        print_json({"data": args.what, "findings": findings})
+        print_json({"data": args.what, "kind": kind, "findings": findings})
     else:
+        print(f"read as {KINDS[kind]}\n")
         table(["", "check", "found", "for example"], [(f.severity, f.name, f.sentence, places(f)) for f in findings])
     return DataError.exit_code if any(finding.severity == "error" for finding in findings) else 0
 

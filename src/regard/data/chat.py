@@ -55,11 +55,11 @@ def is_chat(path: Path) -> bool:
     return first is not None and isinstance(first[1], dict) and FIELD in first[1]
 
 
-def read_chats(paths: Sequence[Path], *, skip_bad: int = 0) -> Chats:
+def read_chats(paths: Sequence[Path], *, skip_bad: int | None = None) -> Chats:
     """The conversations of JSONL files, in order.
 
     Args:
-        skip_bad: how many bad lines may be left out.
+        skip_bad: how many bad lines may be left out. None: none, and the user has no say in it.
 
     Raises:
         DataError: a file cannot be read, has no conversation, or one bad line too many.

@@ -103,11 +103,12 @@ class Tagged:
         return replace(self, words=words, tags=tags, places=[self.places[i] for i in indices])
 
 
-def read_tagged(paths: Sequence[Path], *, skip_bad: int = 0, max_bytes: int = MAX_BYTES) -> Tagged:
+def read_tagged(paths: Sequence[Path], *, skip_bad: int | None = None, max_bytes: int = MAX_BYTES) -> Tagged:
     """The sentences of some files. Columns are parted by tabs where the first line has one, else by spaces.
 
     Args:
-        skip_bad: how many bad lines to leave out, with their sentences, before giving up.
+        skip_bad: how many bad lines to leave out, with their sentences, before giving up. None: none, and the user has
+            no say in it.
         max_bytes: the most bytes of each file after decompression.
 
     Raises:

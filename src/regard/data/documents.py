@@ -54,7 +54,7 @@ class Documents(Iterator[Document]):
         parts: of `data.parts.share`.
         unit: what of a plain text is one document: file, paragraph, line, or the line that stands between two.
         field: the column or field of the text in JSONL, TSV, CSV and parquet; of TSV and CSV also a number from 1.
-        skip_bad: how many bad lines to leave out before giving up.
+        skip_bad: how many bad lines to leave out before giving up. None: none, and the user has no say in it.
         max_bytes: the most bytes of a compressed file after decompression.
 
     Attributes:
@@ -74,7 +74,7 @@ class Documents(Iterator[Document]):
         *,
         unit: str = "file",
         field: str = "text",
-        skip_bad: int = 0,
+        skip_bad: int | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self.empty, self.sha256, self._bad = 0, dict[str, str](), Skipped(skip_bad)
@@ -139,7 +139,7 @@ def read_documents(
     *,
     unit: str = "file",
     field: str = "text",
-    skip_bad: int = 0,
+    skip_bad: int | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Documents:
     """The documents of files and folders, in the order given, folders by name. Arguments: `Documents`.
@@ -201,11 +201,11 @@ def _from_table(lines: Lines, kind: str, part: Part, field: str, bad: Skipped) -
             what = f"the field {field!r} is {'not a string' if field in row else 'missing'}"
             bad.add(lines.bad(what, got=shorten(str(row)), number=number))
         else:
-            what = f"the row has {len(row)} columns and the first row {column.width}"
+            what = f"the row has {len(row)} column{'s' * (len(row) != 1)} and the first row {column.width}"
             bad.add(lines.bad(what, got=shorten(str(row)), number=number))
 
 
-def _first_column(lines: Lines, part: Part, kind: str, field: str, allowed: int) -> tuple[_Column | None, int]:
+def _first_column(lines: Lines, part: Part, kind: str, field: str, allowed: int | None) -> tuple[_Column | None, int]:
     """The column as the file's first row has it, and where its header ends; None: the part has that row itself."""
     if not part.start:
         return None, 0

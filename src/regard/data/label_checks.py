@@ -1,7 +1,8 @@
 """Looking at labelled texts before training: what is odd, how often, and where; and holding a part of them out.
 
-What is unusual: what is held out never shares its (first) text with the rest, and has each class in its share. A class
-that only the held-out part has is an error with its line, since no training can teach it.
+What is unusual: what is held out never shares its (first) text with the rest, has each class in its share, and never
+takes the last example of a class along. A class that only a given development set has is an error with its line, since
+no training can teach it.
 What it does not know: how findings are shown.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from regard.data.checks import CONTROL, EXAMPLES, Finding, Severity
+from regard.data.label_columns import is_number
 from regard.data.labelled import Labelled, LabelValue, classes_of
 from regard.errors import DataError
 
@@ -26,8 +28,9 @@ LIKE_NUMBERS = 20
 
 def check_labelled(train: Labelled, dev: Labelled | None = None) -> list[Finding]:
     """Every check on the training examples, and on their overlap with `dev`; linear in the examples."""
-    findings = [_size(train), _left_out(train), *_classes(train), *_texts(train)]
+    findings = [_size(train), *_headers(train), _left_out(train), *_classes(train), *_texts(train)]
     if dev is not None:
+        findings += _headers(dev)
         known = set(train.texts)
         hits = [i for i, texts in enumerate(dev.texts) if texts in known]
         findings.append(_finding("overlap", dev, hits, "warn", "held out have a text that is in the training too"))
@@ -38,8 +41,8 @@ def clean_labelled(examples: Labelled) -> Labelled:
     """The examples without those that have an empty text; raises DataError where nothing is left."""
     kept = [i for i, texts in enumerate(examples.texts) if all(text.strip() for text in texts)]
     if not kept:
-        where = " and ".join(map(str, examples.files))
-        raise DataError("every example has an empty text", where=where, got=f"{len(examples):,} examples",
+        raise DataError("every example has an empty text", where=" and ".join(map(str, examples.files)),
+                        got=f"{len(examples):,} example{'s' * (len(examples) != 1)}",
                         mend="name the columns: --columns TEXT,LABEL")  # fmt: skip
     return examples if len(kept) == len(examples) else examples.take(kept)
 
@@ -71,59 +74,86 @@ def split_labelled(
 ) -> tuple[Labelled, Labelled]:
     """(train, dev): about `fraction` of each class held out, at most `at_most` in all; both keep the files' order.
 
-    Examples with the same first text stay together; a class with one such group stays in the training whole.
+    Examples with the same first text stay together. Where such a group has the last that is left of any class, it stays
+    in the training.
 
     Raises:
         DataError: nothing can be held out.
     """
     numbers: dict[str, int] = {}
     group = np.array([numbers.setdefault(texts[0], len(numbers)) for texts in examples.texts])
-    first: dict[int, int] = {}
+    first, own = dict[int, int](), [Counter[str]() for _ in numbers]
     for i, number in enumerate(group.tolist()):
         first.setdefault(number, i)
+        own[number].update(classes_of(examples.labels[i]))
     by_class: dict[LabelValue, list[int]] = {}
     for number, i in first.items():
         label = examples.labels[i]
         by_class.setdefault(0.0 if isinstance(label, float) else label, []).append(number)
     share = min(fraction, at_most / len(examples))
-    rng, held, debt = np.random.default_rng(seed), list[int](), 0.0
+    rng, taking, debt = np.random.default_rng(seed), _Taking(own), 0.0
     for name in sorted(by_class, key=str):
-        members = by_class[name]
-        debt += share * len(members)  # what small classes leave over goes to the next, so that the sum is right
-        count = min(int(debt), len(members) - 1)
-        debt = min(debt - count, 1.0)
-        held += rng.permutation(members)[:count].tolist()
-    if not held and len(first) > 1:
-        largest = max(by_class.values(), key=len)
-        held = [int(rng.choice(largest if len(largest) > 1 else list(first)))]
-    if not held:
-        raise DataError("no part can be held out: there is one text", where=" and ".join(map(str, examples.files)),
+        debt += share * len(by_class[name])  # what small classes leave over goes to the next, so that the sum is right
+        debt = min(debt - taking.some(rng.permutation(by_class[name]).tolist(), int(debt)), 1.0)
+    if not taking.held:  # so few that no class has a share: one group, of the largest class where that is possible
+        taking.some([*rng.permutation(max(by_class.values(), key=len)).tolist(), *first], 1)
+    if not taking.held:
+        got = "one text" if len(first) == 1 else f"{len(first):,} texts, each with the last example of a class"
+        raise DataError("no part can be held out", where=" and ".join(map(str, examples.files)), got=got,
                         mend="give a development set with --dev")  # fmt: skip
-    is_dev = np.isin(group, held)
+    is_dev = np.isin(group, list(taking.held))
     return examples.take(np.flatnonzero(~is_dev).tolist()), examples.take(np.flatnonzero(is_dev).tolist())
+
+
+class _Taking:
+    """Groups that are held out, `own` of which says how many examples of each class; some group and each class stay."""
+
+    def __init__(self, own: Sequence[Counter[str]]) -> None:
+        self.own, self.held, self.left = own, set[int](), Counter[str]()
+        for counts in own:
+            self.left.update(counts)
+
+    def some(self, groups: Sequence[int], wanted: int) -> int:
+        """Hold out the first `wanted` of these that can be; gives how many those are."""
+        before = len(self.held)
+        for number in groups:
+            if len(self.held) - before >= wanted or len(self.held) + 1 >= len(self.own):
+                break
+            if all(self.left[name] > count for name, count in self.own[number].items()):
+                self.held.add(number)
+                self.left.subtract(self.own[number])
+        return len(self.held) - before
 
 
 def _finding(name: str, examples: Labelled, hits: Sequence[int], severity: Severity, predicate: str) -> Finding:
     share = f" ({len(hits) / len(examples):.1%})" if hits else ""
-    return Finding(name, len(hits), severity if hits else "ok",
-                   f"{len(hits):,} of {len(examples):,} examples{share} {predicate}",
+    of = f"{len(examples):,} example{'s' * (len(examples) != 1)}"
+    return Finding(name, len(hits), severity if hits else "ok", f"{len(hits):,} of {of}{share} {predicate}",
                    tuple(examples.where(i) for i in hits[:EXAMPLES]))  # fmt: skip
 
 
 def _size(examples: Labelled) -> Finding:
     few = len(examples) < FEW_EXAMPLES
     more = f": under {FEW_EXAMPLES:,} is very little to learn from" if few else ""
-    what = "pairs of texts" if examples.paired else "texts"
+    many = "s" * (len(examples) != 1)
+    what = f"pair{many} of texts" if examples.paired else f"text{many}"
     return Finding("examples", len(examples), "warn" if few else "ok", f"{len(examples):,} labelled {what}{more}")
 
 
+def _headers(examples: Labelled) -> list[Finding]:
+    """First rows that may be examples after all."""
+    told = examples.headers
+    return [Finding("header", len(told), "note", str(told[0]), tuple(h.where for h in told[:EXAMPLES]))] if told else []
+
+
 def _left_out(examples: Labelled) -> Finding:
-    count = len(examples.skipped) + examples.undecided
-    parts = [f"{len(examples.skipped):,} bad lines"] if examples.skipped or not examples.undecided else []
-    parts += [f"{examples.undecided:,} pairs without an agreed label"] if examples.undecided else []
+    bad, undecided = len(examples.skipped), examples.undecided
+    parts = [f"{bad:,} bad line{'s' * (bad != 1)}"] if bad or not undecided else []
+    parts += [f"{undecided:,} pair{'s' * (undecided != 1)} without an agreed label"] if undecided else []
     where = tuple(str(error.where) for error in examples.skipped[:EXAMPLES])
-    severity: Severity = "warn" if examples.skipped else "note" if count else "ok"
-    return Finding("skipped", count, severity, " and ".join(parts) + " were left out", where)
+    severity: Severity = "warn" if bad else "note" if undecided else "ok"
+    said = " and ".join(parts) + (" was left out" if bad + undecided == 1 else " were left out")
+    return Finding("skipped", bad + undecided, severity, said, where)
 
 
 def _classes(examples: Labelled) -> list[Finding]:
@@ -135,12 +165,13 @@ def _classes(examples: Labelled) -> list[Finding]:
     counts = Counter(name for label in examples.labels for name in classes_of(label))
     told = ", ".join(f"{name} {count:,}" for name, count in counts.most_common(SHOWN))
     rest = f" and {len(counts) - SHOWN:,} more" if len(counts) > SHOWN else ""
-    findings = [Finding("classes", len(counts), "ok", f"{len(counts):,} classes: {told}{rest}")]
+    sentence = f"{len(counts):,} class{'es' * (len(counts) != 1)}: {told}{rest}"
+    findings = [Finding("classes", len(counts), "ok", sentence)]
     once = {name for name, count in counts.items() if count == 1}
     hits = [i for i, label in enumerate(examples.labels) if not once.isdisjoint(classes_of(label))]
     shown = ", ".join(repr(name) for name in sorted(once)[:SHOWN])
     findings.append(_finding("rare", examples, hits, "warn", f"are the only one of their class: {shown}"))
-    if len(counts) >= LIKE_NUMBERS and all(map(_is_number, counts)):
+    if len(counts) >= LIKE_NUMBERS and all(map(is_number, counts)):
         sentence = f"all {len(counts):,} classes are numbers; where more means more, train with --regression"
         findings.append(Finding("numbers", len(counts), "warn", sentence))
     return findings
@@ -164,11 +195,3 @@ def _texts(examples: Labelled) -> list[Finding]:
         _finding("contradiction", examples, differing, "warn", "repeat an earlier text with another label"),
         _finding("control", examples, control, "warn", "hold control characters, U+FFFD or lone surrogates"),
     ]
-
-
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True

@@ -6,7 +6,7 @@ than another. Which columns hold what is found out from the first row:
 
     text  label                         one text (also sentence, review, content, .. and class, category, ..)
     premise  hypothesis  label          two texts (also sentence1 sentence2, text1 text2, question1 question2)
-    no such names                       the last of two or three columns is the label
+    no such names                       the last of two or three columns is the label (`data.label_columns`)
     __label__good A fine film           fastText's lines, and TREC's (`NUM:dist How far is it`): the label comes first
 
 A pair whose label is `-` has none that its annotators agreed on (SNLI, OCNLI); it is left out and counted.
@@ -17,24 +17,29 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
 
 from regard.data.files import MAX_BYTES, Lines, shorten
+from regard.data.label_columns import (
+    LABEL,
+    PAIR,
+    TEXT,
+    Header,
+    LabelColumns,
+    LabelKind,
+    LabelValue,
+    classes_of,
+    find_label_columns,
+)
 from regard.data.languages import bare
 from regard.data.tables import Row, Skipped, rows
 from regard.errors import DataError
 
-LabelKind = Literal["one", "several", "number"]
-"""What an example is labelled with: one class, any number of classes, a number."""
-LabelValue = str | tuple[str, ...] | float
-"""The same as values."""
-TEXT = ("text", "sentence", "review", "content", "comment", "question", "document")
-PAIR = (("premise", "hypothesis"), ("sentence1", "sentence2"), ("text1", "text2"), ("question1", "question2"),
-        ("question", "sentence"))  # fmt: skip
-LABEL = ("label", "labels", "gold_label", "class", "category", "sentiment", "intent", "score", "similarity", "rating")
+__all__ = ["LABEL", "PAIR", "TEXT", "LabelKind", "LabelValue", "Labelled", "begins_with_label", "classes_of",
+           "read_label", "read_labelled"]  # fmt: skip
 UNDECIDED = "-"
 LABEL_FIRST = re.compile(r"((?:__label__\S+ +)+|[A-Za-z]+:[A-Za-z]+ )(.*)", re.DOTALL)
 
@@ -52,6 +57,7 @@ class Labelled:
         sha256: of each as it lies on disk, by its path.
         skipped: the bad lines left out.
         undecided: how many pairs were left out because nobody agreed on their label.
+        headers: the first rows that were taken for names of columns though they have no known ones.
     """
 
     texts: list[tuple[str, ...]]
@@ -62,6 +68,7 @@ class Labelled:
     sha256: Mapping[str, str]
     skipped: tuple[DataError, ...] = ()
     undecided: int = 0
+    headers: tuple[Header, ...] = ()
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -89,18 +96,13 @@ class Labelled:
         return replace(self, texts=texts, labels=labels, places=[self.places[i] for i in indices])
 
 
-def classes_of(label: LabelValue) -> tuple[str, ...]:
-    """The classes that a label names; a number names none."""
-    return (label,) if isinstance(label, str) else label if isinstance(label, tuple) else ()
-
-
 def read_labelled(
     paths: Sequence[Path],
     *,
     kind: LabelKind = "one",
     columns: Sequence[str] | None = None,
     until: str | None = None,
-    skip_bad: int = 0,
+    skip_bad: int | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Labelled:
     """The examples of some tables (TSV, CSV, JSONL), or files of lines that begin with their label.
@@ -108,46 +110,76 @@ def read_labelled(
     Args:
         columns: of the text, or of both texts, and last of the label: names, or numbers from 1. None: found out.
         until: what of a class counts ends before this: ":" makes NUM of NUM:dist.
-        skip_bad: how many bad lines to leave out before giving up; they are in `Labelled.skipped`.
+        skip_bad: how many bad lines to leave out before giving up; they are in `Labelled.skipped`. None: none, and
+            the user has no say in it.
         max_bytes: the most bytes of each file after decompression.
 
     Several classes are a list in JSON, and elsewhere parted by `|`; no class at all is an empty list or field.
 
     Raises:
-        DataError: a file is missing, empty or broken; there are no such columns; a line is bad; one file has pairs and
-            another has not.
+        DataError: a file is missing, empty or broken; there are no such columns, or those that were not named hold no
+            classes; a line is bad; one file has pairs and another has not.
     """
-    texts, labels, places, sha256 = (
-        list[tuple[str, ...]](),
-        list[LabelValue](),
-        list[tuple[int, int]](),
-        dict[str, str](),
-    )
-    skipped, undecided = Skipped(skip_bad), 0
-    for number, path in enumerate(paths):
+    read, sha256, skipped = list[_File](), dict[str, str](), Skipped(skip_bad)
+    for path in paths:
         with Lines(path, max_bytes=max_bytes) as lines:
-            for line, own, value in _examples(lines, columns, skipped):
-                where = f"{path}:{line}"
-                if len(own) == 2 and value == UNDECIDED:
-                    undecided += 1
-                    continue
-                try:
-                    label = read_label(value, kind, until)
-                except ValueError as error:
-                    skipped.add(DataError("the label cannot be read", where=where, expected=EXPECTED[kind],
-                                          got=f"{shorten(str(value))}, {error}"))  # fmt: skip
-                    continue
-                if texts and len(own) != len(texts[0]):
-                    raise DataError("texts and pairs of texts do not go together", where=where,
-                                    expected=f"{len(texts[0])} texts, as in {paths[0]}", got=len(own))  # fmt: skip
-                texts.append(own)
-                labels.append(label)
-                places.append((number, line))
+            read.append(_read(lines, columns, kind, until, skipped))
             sha256[str(path)] = lines.sha256
-    if not texts:
+    first = next((file for file in read if file.texts), None)
+    if first is None:
         raise DataError("there are no examples in it", where=" and ".join(map(str, paths)),
                         expected="a text and its label a line")  # fmt: skip
-    return Labelled(texts, labels, kind, places, tuple(paths), sha256, tuple(skipped.errors), undecided)
+    parts = len(first.texts[0])
+    for file in read:
+        if file.texts and len(file.texts[0]) != parts:
+            raise DataError("texts and pairs of texts do not go together", where=f"{file.path}:{file.lines[0]}",
+                            expected=f"{parts} text{'s' * (parts > 1)}, as in {first.path}",
+                            got=len(file.texts[0]))  # fmt: skip
+    return Labelled(
+        [texts for file in read for texts in file.texts], [label for file in read for label in file.labels], kind,
+        [(number, line) for number, file in enumerate(read) for line in file.lines], tuple(paths), sha256,
+        tuple(skipped.errors), sum(file.undecided for file in read), tuple(file.header for file in read if file.header),
+    )  # fmt: skip
+
+
+@dataclass
+class _File:
+    """The examples of one file."""
+
+    path: Path
+    texts: list[tuple[str, ...]] = field(default_factory=list)
+    labels: list[LabelValue] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    undecided: int = 0
+    header: Header | None = None
+
+
+def _read(lines: Lines, wanted: Sequence[str] | None, kind: LabelKind, until: str | None, skipped: Skipped) -> _File:
+    """The examples of one file; where its columns have no known names, all of it says whether its first row is one."""
+    file = _File(lines.path)
+    columns, examples = _examples(lines, wanted, skipped)
+    for line, texts, value in examples:
+        if len(texts) == 2 and value == UNDECIDED:
+            file.undecided += 1
+            continue
+        try:
+            label = read_label(value, kind, until)
+        except ValueError as error:
+            where = f"{lines.path}:{line}"
+            skipped.add(DataError("the label cannot be read", where=where, expected=EXPECTED[kind],
+                                  got=f"{shorten(str(value))}, {error}",
+                                  mend=columns.mend(where) if columns else None))  # fmt: skip
+            continue
+        file.texts.append(texts)
+        file.labels.append(label)
+        file.lines.append(line)
+    if columns is not None and file.texts and kind != "number":
+        columns.refuse_swapped(file.texts, file.labels)
+        if columns.where == f"{lines.path}:{file.lines[0]}":
+            file.header = columns.taken_for_names(file.texts, file.labels)
+    if file.header:
+        del file.texts[0], file.labels[0], file.lines[0]
+    return file
 
 
 EXPECTED: dict[LabelKind, str] = {
@@ -186,40 +218,31 @@ def _name(value: object, until: str | None) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class _Columns:
-    texts: tuple[Any, ...]
-    label: Any
-    header: bool
-    width: int
-
-    def pick(self, row: Row) -> tuple[tuple[str, ...], object]:
-        """The texts and the label of a row; ValueError says what is wrong with it."""
-        if isinstance(row, list) and len(row) != self.width:
-            raise ValueError(f"the row has {len(row)} columns and the first row {self.width}")
-        for key in (*self.texts, self.label) if isinstance(row, dict) else ():
-            if key not in row:
-                raise ValueError(f"the field {key!r} is missing")
-        for key in self.texts if isinstance(row, dict) else ():
-            if not isinstance(row[key], str):
-                raise ValueError(f"the field {key!r} is not a string")
-        return tuple(str(row[key]) for key in self.texts), row[self.label]
+def begins_with_label(lines: Lines) -> bool:
+    """Whether these are lines like `__label__good A fine film`; reads none."""
+    head = lines.head().removeprefix(b"\xef\xbb\xbf").split(b"\n")[0].decode("utf-8", "replace")
+    table = bare(lines.path).suffix.lower() in (".tsv", ".csv", ".jsonl", ".json")
+    return not table and LABEL_FIRST.match(head) is not None
 
 
 def _examples(
     lines: Lines, wanted: Sequence[str] | None, skipped: Skipped
+) -> tuple[LabelColumns | None, Iterator[tuple[int, tuple[str, ...], object]]]:
+    """The columns, if it is a table with a row, and (line, texts, label as it stands there) of each example."""
+    if begins_with_label(lines):
+        return None, _label_first(lines, skipped)
+    table = rows(lines, skipped)
+    first = next(table, None)
+    if first is None:
+        return None, iter(())
+    columns = find_label_columns(first[1], wanted, f"{lines.path}:{first[0]}")
+    return columns, _picked(columns, table if columns.header else chain([first], table), lines, skipped)
+
+
+def _picked(
+    columns: LabelColumns, table: Iterable[tuple[int, Row]], lines: Lines, skipped: Skipped
 ) -> Iterator[tuple[int, tuple[str, ...], object]]:
-    """(line, texts, label as it stands there)."""
-    head = lines.head().removeprefix(b"\xef\xbb\xbf").split(b"\n")[0].decode("utf-8", "replace")
-    if bare(lines.path).suffix.lower() not in (".tsv", ".csv", ".jsonl", ".json") and LABEL_FIRST.match(head):
-        yield from _label_first(lines, skipped)
-        return
-    columns: _Columns | None = None
-    for number, row in rows(lines, skipped):
-        if columns is None:
-            columns = _find_columns(row, wanted, f"{lines.path}:{number}")
-            if columns.header:
-                continue
+    for number, row in table:
         try:
             texts, label = columns.pick(row)
         except ValueError as error:
@@ -237,36 +260,3 @@ def _label_first(lines: Lines, skipped: Skipped) -> Iterator[tuple[int, tuple[st
             yield lines.number, (found[2],), names if len(names) > 1 else names[0]
         elif line.strip():
             skipped.add(lines.bad("the line does not begin with a label", got=shorten(line)))
-
-
-def _find_columns(row: Row, wanted: Sequence[str] | None, where: str) -> _Columns:
-    """Where texts and label are, from the first row; raises DataError naming the columns that are there."""
-    names = list(row) if isinstance(row, dict) else [name.strip() for name in row]
-    chosen = list(wanted) if wanted else _known(names)
-    if chosen and set(chosen) <= set(names):
-        keys: list[Any] = chosen if isinstance(row, dict) else [names.index(name) for name in chosen]
-        return _Columns(tuple(keys[:-1]), keys[-1], header=isinstance(row, list), width=len(row))
-    numbers = chosen or [str(i + 1) for i in range(len(row))]
-    unlabelled = not wanted and _known([*names, LABEL[0]]) is not None  # a header all the same
-    if isinstance(row, list) and not unlabelled and 2 <= len(numbers) <= 3 and _are_numbers(numbers, len(row)):
-        keys = [int(number) - 1 for number in numbers]
-        return _Columns(tuple(keys[:-1]), keys[-1], header=False, width=len(row))
-    raise DataError(
-        f"there are no columns {', '.join(wanted)}" if wanted else "cannot tell the columns of texts and label",
-        where=where, expected=None if wanted else "text and label, or premise, hypothesis and label, in the first row",
-        got=f"a first row with {shorten(', '.join(names))}",
-        mend="choose them by --columns TEXT,LABEL or FIRST,SECOND,LABEL (names, or numbers from 1)",
-    )  # fmt: skip
-
-
-def _are_numbers(names: Sequence[str], most: int) -> bool:
-    return all(name.isdecimal() and 1 <= int(name) <= most for name in names)
-
-
-def _known(names: Sequence[str]) -> list[str] | None:
-    """The names of the texts and the label, if they are among those that usually are."""
-    own = {name.lower(): name for name in reversed(names)}
-    label = next((own[name] for name in LABEL if name in own), None)
-    texts = next(([own[a], own[b]] for a, b in PAIR if a in own and b in own), None)
-    texts = texts or next(([own[name]] for name in TEXT if name in own), None)
-    return [*texts, label] if texts and label else None

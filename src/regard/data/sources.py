@@ -63,7 +63,7 @@ def read_pairs(
     *,
     columns: tuple[str, str] | None = None,
     languages: tuple[str, str] | None = None,
-    skip_bad: int = 0,
+    skip_bad: int | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Pairs:
     """Read pairs from two parallel text files, or from one table (`data.tables` says of what kinds).
@@ -79,7 +79,8 @@ def read_pairs(
         columns: the names, or the numbers from 1, of the source and the target column.
         languages: of a TMX file, the two to take (en takes en-US too); none: its source language into every other.
             Other files need none.
-        skip_bad: how many bad lines to leave out before giving up; they are in `Pairs.skipped`.
+        skip_bad: how many bad lines to leave out before giving up; they are in `Pairs.skipped`. None: none, and the
+            user has no say in it.
         max_bytes: the most bytes of each file after decompression.
 
     Raises:

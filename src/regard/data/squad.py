@@ -104,11 +104,12 @@ class Questions:
         return any(question.impossible for question in self.items)
 
 
-def read_questions(paths: Sequence[Path], *, skip_bad: int = 0, max_bytes: int = MAX_BYTES) -> Questions:
+def read_questions(paths: Sequence[Path], *, skip_bad: int | None = None, max_bytes: int = MAX_BYTES) -> Questions:
     """Read questions from files: SQuAD's JSON (.json), or tables (.tsv, .csv, .jsonl), all plain, .gz or .zst.
 
     Args:
-        skip_bad: how many bad records to leave out before giving up; they are in `Questions.skipped`.
+        skip_bad: how many bad records to leave out before giving up; they are in `Questions.skipped`. None: none, and
+            the user has no say in it.
         max_bytes: the most bytes of a table after decompression; of a JSON file a quarter of it.
 
     Raises:

@@ -25,17 +25,18 @@ TARGET_LANGUAGE = "target_language"
 
 
 class Skipped:
-    """The bad lines so far; one more than `allowed` is raised."""
+    """The bad lines so far; one more than `allowed` is raised. None: the first is, and the user has no say in it."""
 
-    def __init__(self, allowed: int) -> None:
+    def __init__(self, allowed: int | None) -> None:
         self.allowed, self.errors = allowed, list[DataError]()
 
     def add(self, error: DataError) -> None:
         """Count one bad line."""
         self.errors.append(error)
-        if len(self.errors) > self.allowed:
+        if len(self.errors) > (self.allowed or 0):
             what = error.what + (f" (bad line {len(self.errors)})" if self.allowed else "")
-            mend = f"{error.mend or 'correct the line'}; or leave bad lines out with --skip-bad N"
+            mend = error.mend or "correct the line"
+            mend += "" if self.allowed is None else "; or leave bad lines out with --skip-bad N"
             raise DataError(what, where=error.where, expected=error.expected, got=error.got, mend=mend)
 
 
@@ -140,7 +141,7 @@ class Columns:
         keys = [key for key in (*self.keys, self.to) if key is not None]
         if isinstance(row, list):
             if len(row) != self.width:
-                raise ValueError(f"the row has {len(row)} columns and the first row {self.width}")
+                raise ValueError(f"the row has {len(row)} column{'s' * (len(row) != 1)} and the first row {self.width}")
         elif self.to is None and TARGET_LANGUAGE in row:
             raise ValueError(f"the field {TARGET_LANGUAGE!r} is here, but not in the first record")
         else:
@@ -160,7 +161,7 @@ def find_columns(row: Row, wanted: tuple[str, str] | None, where: str) -> Column
         DataError: they are not there; says which columns are.
     """
     names = list(row) if isinstance(row, dict) else [name.strip() for name in row]
-    pair = _named(names, wanted)
+    pair = named_pair(names, wanted)
     lower = [name.lower() for name in names]
     to = names[lower.index(TARGET_LANGUAGE)] if TARGET_LANGUAGE in lower else None
     if pair is not None and isinstance(row, dict):
@@ -182,7 +183,7 @@ def find_columns(row: Row, wanted: tuple[str, str] | None, where: str) -> Column
     )
 
 
-def _named(names: Sequence[str], wanted: tuple[str, str] | None) -> tuple[str, str] | None:
+def named_pair(names: Sequence[str], wanted: tuple[str, str] | None) -> tuple[str, str] | None:
     """The two of the names that are the source and the target, if they are there."""
     if wanted is not None:
         return wanted if set(wanted) <= set(names) else None

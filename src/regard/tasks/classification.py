@@ -170,15 +170,24 @@ class ClassificationData(TextData):
         labels: the label set.
         targets, dev_targets: those of `Labels.targets`.
         dev: how the model reads each development text.
+        dev_cut: how many of those are longer than the model reads.
         more: the arguments of `TextData`.
     """
 
     def __init__(
-        self, labels: Labels, targets: np.ndarray, dev: Sequence[Read], dev_targets: np.ndarray, **more: Any
-    ) -> None:
+        self, labels: Labels, targets: np.ndarray, dev: Sequence[Read], dev_targets: np.ndarray, *, dev_cut: int = 0,
+        **more: Any,
+    ) -> None:  # fmt: skip
         self.labels, self.targets, self.dev, self.dev_targets = labels, targets, dev, dev_targets
+        self.dev_cut = dev_cut
         wanted = torch.from_numpy(targets)
         super().__init__(targets=lambda rows, _: (wanted[list(rows)], torch.ones(len(rows), dtype=torch.long)), **more)
+
+    @property
+    def left_out(self) -> str | None:
+        """See `TextData`; of development texts too."""
+        what = f"{self.dev_cut:,} of {len(self.dev):,} development texts are longer than the model reads and are cut"
+        return "; ".join(filter(None, [super().left_out, what if self.dev_cut else None])) or None
 
     def evaluate(self, model: Model) -> dict[str, float]:
         """dev_loss, without smoothing and weights, and the scores; the first of them says which model is best."""

@@ -29,6 +29,8 @@ LEAST_BATCH = 900
 """Tokens of an update."""
 FEWEST = 150
 """Updates that are made however few passes the recipe has."""
+UPDATES = 1
+"""Which of a plan's sentences tells of the updates."""
 RESIDENT = 370 * 2**20
 """Bytes that Python and torch need before any of the user's: the most that was resident (ru_maxrss) in a `regard train`
 of a thousand parameters on 60 short pairs; torch 2.13 for CPUs, Linux."""
@@ -63,7 +65,7 @@ class Plan:
     steps: int
     minutes: float
     sentences: tuple[str, ...]
-    """The reasons, for people."""
+    """The reasons, for people: of the size, of the updates (`UPDATES`), then what else there is."""
 
 
 def plan_recipe(base: Recipe, corpus: Corpus, *, minutes: float, device: torch.device, speeds: Speeds) -> Plan:

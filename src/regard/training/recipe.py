@@ -158,7 +158,7 @@ class LoopRecipe(_Ranged):
     compile: bool = False
     evaluate_every: int = 500
     patience: int = 0
-    """Stop after so many evaluations without a better development loss; 0: never."""
+    """Stop after so many evaluations without a better development loss, or score where the task has one; 0: never."""
     keep: int = 2
     """Checkpoints kept beside the best."""
     average: int = 0

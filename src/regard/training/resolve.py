@@ -17,7 +17,7 @@ from regard.config import build, override, to_tree
 from regard.errors import ConfigError
 from regard.machine import speeds
 from regard.training.adaptation import SHARE, filled_in, first_run
-from regard.training.plan import TRAINING_SHARE, Plan, estimate, plan_recipe
+from regard.training.plan import TRAINING_SHARE, UPDATES, Plan, estimate, plan_recipe
 from regard.training.recipe import LoopRecipe, Recipe
 from regard.training.run import read_recipe
 from regard.training.start import tuned
@@ -101,7 +101,7 @@ def _cost(recipe: Recipe, corpus: Corpus, device: torch.device) -> Plan:
     return replace(
         two, recipe=filled_in(two.recipe, one.recipe), memory_bytes=max(one.memory_bytes, two.memory_bytes),
         minutes=one.minutes + two.minutes,
-        sentences=(f"first it is adapted to {' '.join(first.data.train)}: {one.sentences[-1]}", *two.sentences),
+        sentences=(f"first it is adapted to {' '.join(first.data.train)}: {one.sentences[UPDATES]}", *two.sentences),
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ class Encoding:
 
     def about(self, config: TransformerConfig) -> str:
         """The encoder's layers."""
-        return f"{config.n_encoder_layers} layers"
+        return f"{config.n_encoder_layers} layer{'s' * (config.n_encoder_layers != 1)}"
 
     def unset(self, base: Recipe) -> Recipe:
         """See the module's docstring; a head on a frozen encoder learns at full rates, adapters at a third."""
@@ -85,19 +85,19 @@ class Classifying(Encoding):
         return Tokenizer.train(corpus.texts, kind=kind, vocab_size=size).framed(before="bos", after="eos")
 
     def data(self, recipe: Recipe, corpus: Examples, tokenizer: Tokenizer) -> ClassificationData:
-        """The training and development texts as ids, long ones cut."""
+        """The texts as ids: of training's so many tokens as a batch has room for, of the others all a model reads."""
         labels = Labels.of(corpus.train.labels, corpus.train.kind, corpus.train.classes)
         most = min(recipe.batch.max_len, recipe.model.get("max_len", recipe.batch.max_len))
         train, cut = read_texts(tokenizer, corpus.train.texts, most)
-        dev, _ = read_texts(tokenizer, corpus.dev.texts, most)
+        dev, dev_cut = read_texts(tokenizer, corpus.dev.texts, recipe.model.get("max_len", TransformerConfig.max_len))
         dropout = None
         if recipe.tokenizer.dropout and recipe.init_from is None:
             dropping = BpeDropout(tokenizer, recipe.tokenizer.dropout)
             dropout = partial(_cut_anew, tokenizer, dropping, corpus.train.texts, most)
         return ClassificationData(
             labels, labels.targets(corpus.train.labels), dev, labels.targets(corpus.dev.labels), tokenizer=tokenizer,
-            train=train, dropout=dropout, cut=sum(map(bool, cut)), tokens_per_batch=recipe.batch.tokens,
-            seed=recipe.seed, multiple=recipe.batch.multiple, max_len=most,
+            train=train, dropout=dropout, cut=sum(map(bool, cut)), dev_cut=sum(map(bool, dev_cut)),
+            tokens_per_batch=recipe.batch.tokens, seed=recipe.seed, multiple=recipe.batch.multiple, max_len=most,
         )  # fmt: skip
 
     def task(self, recipe: Recipe, data: ClassificationData) -> ClassificationTask:

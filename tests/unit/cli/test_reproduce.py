@@ -86,9 +86,9 @@ def test_a_recipe_in_bfloat16_is_run_in_float32_where_that_is_quicker(
     command: Command, recipes: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a run in either is a run of the recipe: seeds differ by more than precisions."""
-    written = (recipes / "tiny.toml").read_text()
-    assert written.count('dtype = "float32"') == 2
-    (recipes / "tiny.toml").write_text(written.replace('dtype = "float32"', 'dtype = "bfloat16"'))
+    written = (recipes / "tiny.toml").read_text().replace('dtype = "float32"', 'dtype = "bfloat16"')
+    assert written.count('dtype = "bfloat16"') == 2  # whichever this machine had planned
+    (recipes / "tiny.toml").write_text(written)
     for rates, out, said in (
         ((2e11, 1e9), "run", False), ((2e11, 1e9), "anew", True), ((2e11, 5e11), "run", False),
     ):  # fmt: skip

@@ -254,7 +254,7 @@ BAD = [
     ("jsonl", b'{"text": "good"}', b'{"text": 1}', "'text' is not a string", "file"),
     ("jsonl", b'{"text": "good"}', b'{"txt": ""}', "'text' is missing", "file"),
     ("jsonl", b'{"text": "good"}', b'{"text": "', "not JSON", "file"),
-    ("tsv", b"good\t2", b"bad", "1 columns and the first row 2", "file"),
+    ("tsv", b"good\t2", b"bad", "1 column and the first row 2", "file"),
 ]
 
 
@@ -267,7 +267,7 @@ def test_a_bad_line_is_named_by_its_place_in_the_file(
     path = _write(tmp_path / f"a.{kind}", b"\n".join(lines))
     options = {"field": "1" if kind == "tsv" else "text", "unit": unit}
     with pytest.raises(DataError) as caught:
-        _shared([path], count, **options)
+        _shared([path], count, skip_bad=0, **options)
     assert str(caught.value).startswith(f"{path}:21: ") and says in str(caught.value)
     assert "--skip-bad" in str(caught.value)
     assert "\n".join(_shared([path], count, skip_bad=1, **options)) == "\n".join(["good"] * 25)

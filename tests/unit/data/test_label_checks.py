@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,10 @@ from regard.data.label_checks import (
     refuse_unseen,
     split_labelled,
 )
-from regard.data.labelled import LabelKind, Labelled, LabelValue
+from regard.data.label_columns import Header
+from regard.data.labelled import LabelKind, Labelled, LabelValue, classes_of
 from regard.errors import DataError
+from regard.tasks.classification import Labels
 
 
 def examples(rows: list[tuple[str, LabelValue]], kind: LabelKind = "one") -> Labelled:
@@ -74,11 +77,104 @@ def test_what_is_held_out_shares_no_text(rows: list[tuple[int, str]], seed: int,
     whole = examples([(str(number), label) for number, label in rows])
     if len({number for number, _ in rows}) < 2:
         return
-    train, dev = split_labelled(whole, seed=seed, at_most=at_most)
+    halves = held_out(whole, seed, at_most)
+    if halves is None:
+        return
+    train, dev = halves
     assert {*train.texts}.isdisjoint(dev.texts) and len(train) > 0 and len(dev) > 0
-    assert sorted(train.places + dev.places) == whole.places
+    assert sorted(train.places + dev.places) == whole.places and train.classes == whole.classes
     again, _ = split_labelled(whole, seed=seed, at_most=at_most)
     assert again.places == train.places
+
+
+def held_out(whole: Labelled, seed: int, at_most: int = 2_000) -> tuple[Labelled, Labelled] | None:
+    """The two parts; None where it is refused, and every group does have all there is of some class."""
+    try:
+        return split_labelled(whole, seed=seed, at_most=at_most)
+    except DataError:
+        groups: dict[str, Counter[str]] = {}
+        for texts, label in zip(whole.texts, whole.labels, strict=True):
+            groups.setdefault(texts[0], Counter()).update(classes_of(label))
+        total = sum(groups.values(), Counter[str]())
+        assert len(groups) == 1 or all(any(own[k] == total[k] for k in own) for own in groups.values())
+        return None
+
+
+LABELS: dict[LabelKind, st.SearchStrategy[LabelValue]] = {
+    "one": st.sampled_from(["common"] * 6 + ["seldom"] * 2 + list("uvwxyz")),
+    "several": st.lists(st.sampled_from("uvwxyz"), max_size=3, unique=True).map(lambda names: tuple(sorted(names))),
+    "number": st.floats(0, 5),
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(["one", "several", "number"]), st.booleans(), st.integers(0, 1_000))
+def test_the_training_has_every_class_however_texts_are_shared(
+    data: st.DataObject, kind: LabelKind, paired: bool, seed: int
+) -> None:
+    """Of premises that pairs share, of repeated texts, of classes met once: no class is in the held-out part alone."""
+    rows = data.draw(st.lists(st.tuples(st.integers(0, 12), LABELS[kind]), min_size=2, max_size=60))
+    texts = [(f"text {n}", f"second {i}") if paired else (f"text {n}",) for i, (n, _) in enumerate(rows)]
+    whole = replace(examples([("", label) for _, label in rows], kind), texts=texts)
+    halves = held_out(whole, seed)
+    if halves is not None:
+        assert halves[0].classes == whole.classes
+        assert {texts[0] for texts in halves[0].texts}.isdisjoint(texts[0] for texts in halves[1].texts)
+        Labels.of(halves[0].labels, kind, halves[0].classes).targets(halves[1].labels)
+
+
+@pytest.mark.parametrize("kind", ["one", "several"])
+def test_a_rare_class_among_shared_premises_stays(kind: LabelKind) -> None:
+    """60 pairs that share 20 premises, and a pair of a rare class that has one of them."""
+    for place in range(20):
+        rows: list[tuple[str, LabelValue]] = [(f"premise {i % 20}", "yes" if i % 3 else "no") for i in range(60)]
+        rows.insert(3 * place + 1, (f"premise {place}", "rare"))
+        rows = rows if kind == "one" else [(text, (str(label),)) for text, label in rows]
+        for seed in range(20):
+            train, dev = split_labelled(examples(rows, kind), seed=seed)
+            assert {*train.classes} == {"yes", "no", "rare"} and len(dev) >= 3
+
+
+def test_labels_that_are_combinations_have_their_share() -> None:
+    """300 texts of nearly as many different combinations of 12 classes: a tenth is held out all the same."""
+    rng = np.random.default_rng(0)
+    names = np.array([f"class {i}" for i in range(12)])
+    rows: list[tuple[str, LabelValue]] = [
+        (f"text {i}", tuple(names[rng.random(12) < 0.5].tolist())) for i in range(300)
+    ]
+    assert len({label for _, label in rows}) > 250
+    assert len(split_labelled(examples(rows, "several"), seed=0)[1]) == pytest.approx(30, abs=2)
+
+
+def test_where_nothing_can_be_held_out() -> None:
+    for rows in ([("a", "x"), ("a", "y")], [("a", "x"), ("b", "y")], [("a", "x"), ("b", "y"), ("a", "z")]):
+        with pytest.raises(DataError, match="no part can be held out") as caught:
+            split_labelled(examples(rows), seed=0)
+        assert "--dev" in str(caught.value)
+
+
+def test_what_is_held_out_of_single_texts_stays_what_it_was() -> None:
+    """Recorded runs without a development set can be made again."""
+    rows: list[tuple[str, LabelValue]] = [(f"text {i}", "abcd"[i * i % 7 % 4]) for i in range(150)]
+    _, dev = split_labelled(examples(rows), seed=5)
+    assert [line for _, line in dev.places] == [18, 27, 63, 64, 70, 76, 80, 101, 109, 112, 131, 137, 139, 140, 144]
+
+
+def test_one_is_one() -> None:
+    """Nothing is said of 1 examples, 1 classes, 1 bad lines."""
+    one = replace(examples([("a\x00", ("x",))], "several"), skipped=(DataError("bad", where="a.tsv:2"),))
+    for whole in (one, replace(one, undecided=1, skipped=()), replace(one, texts=[("a", "b")])):
+        said = " ".join(finding.sentence for finding in check_labelled(whole))
+        assert not re.search(r"(?<!\d)1 (labelled )?(examples|classes|bad lines|pairs|texts)|\b1 [\w ]+ were\b", said)
+
+
+def test_a_first_row_taken_for_names_is_told() -> None:
+    header = Header("a.tsv:1", "tweet, target", "1,2")
+    rows: list[tuple[str, LabelValue]] = [(f"text {i}", "xy"[i % 2]) for i in range(300)]
+    whole = replace(examples(rows), headers=(header,))
+    told = [finding for finding in check_labelled(whole, whole) if finding.name == "header"]
+    assert len(told) == 2 and told[0].examples == ("a.tsv:1",)
+    assert "tweet, target" in told[0].sentence and "--columns 1,2" in told[0].sentence
 
 
 def test_each_class_has_its_share_and_the_rarest_stays() -> None:

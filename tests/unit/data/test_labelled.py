@@ -50,7 +50,9 @@ def test_every_shape_of_file_holds_the_same(write: Write, name: str, text: str) 
 def test_columns_by_name_and_number_and_what_is_there_instead(write: Write) -> None:
     path = write("a.tsv", "mood\tnumber\tsaid\ngood\t1\tyes\nbad\t2\tno\n")
     assert read(path, columns=["said", "mood"]).texts == [("yes",), ("no",)]
-    assert read(path, columns=["3", "1"]).labels == ["mood", "good", "bad"], "a number says there is no header"
+    assert read(path, columns=["3", "1"]).labels == ["mood", "good", "bad"], (
+        "a number says so: unknown names, no header"
+    )
     with pytest.raises(DataError, match="no columns text, mod") as caught:
         read(path, columns=["text", "mod"])
     assert "mood, number, said" in str(caught.value)
@@ -62,6 +64,115 @@ def test_a_header_without_a_label_is_no_example(write: Write) -> None:
     """The test files of GLUE have no labels: their first row must not become an example of the class `sentence2`."""
     with pytest.raises(DataError, match="cannot tell the columns"):
         read(write("test.tsv", "index\tsentence1\tsentence2\n0\tIt rains.\tIt is wet.\n"))
+
+
+FILMS = [(f"film number {i} , said to be fine", "good" if i % 3 else "bad") for i in range(12)]
+NEWS = [
+    (f"headline {i} of a day", f"what happened on day {i}", ["World", "Sports", "Business"][i % 3]) for i in range(12)
+]
+
+
+@pytest.mark.parametrize("separator", ["\t", ","])
+@pytest.mark.parametrize(
+    ("names", "kind", "labels"),
+    [
+        ("tweet target", "one", ["good", "bad"]), ("Utterance Gold-Label", "one", ["1", "0", "2"]),
+        ("tweet aspects", "several", ["food|price", "food", "price", ""]), ("文本 标签", "one", ["好", "差"]),
+    ],
+)  # fmt: skip
+def test_a_header_of_unknown_names_is_no_example(
+    write: Write, names: str, kind: LabelKind, labels: list[str], separator: str
+) -> None:
+    lines = [names.split(), *([text.replace(",", ""), labels[i % len(labels)]] for i, (text, _) in enumerate(FILMS))]
+    path = write("a.tsv" if separator == "\t" else "a.csv", "".join(separator.join(line) + "\n" for line in lines))
+    found = read(path, kind)
+    assert len(found) == 12 and found.where(0) == f"{path}:2"
+    assert set(found.classes) == {name for label in labels for name in label.split("|") if name}
+    [header] = found.headers
+    assert header.where == f"{path}:1" and names.split()[1] in str(header) and "--columns 1,2" in str(header)
+    assert len(read(path, kind, ["1", "2"])) == 13, "which is how to say that it is an example"
+    named = read(path, kind, names.split())
+    assert (len(named), named.headers) == (12, ())
+
+
+def test_names_beside_numbers_are_a_header_though_they_are_more_words(write: Write) -> None:
+    path = write(
+        "a.tsv", "what was said\thow it was meant\n" + "".join(f"{t}\t{i % 2}\n" for i, (t, _) in enumerate(FILMS))
+    )
+    assert read(path).classes == ("0", "1") and len(read(path).headers) == 1
+
+
+def test_of_numbers_a_header_of_unknown_names_is_an_error_that_says_how_to_name_it(write: Write) -> None:
+    path = write("a.tsv", "tweet\twarmth\n" + "".join(f"{text}\t{i}.5\n" for i, (text, _) in enumerate(FILMS)))
+    for columns in (None, ["1", "2"]):
+        with pytest.raises(DataError) as caught:
+            read(path, "number", columns)
+        assert "a.tsv:1" in str(caught.value) and "--columns tweet,warmth" in str(caught.value)
+    assert len(read(path, "number", ["tweet", "warmth"])) == 12
+
+
+@pytest.mark.parametrize("first", ["a sentence of a rare kind\trare", "film number 0\tgood", "Wow\tgood"])
+def test_a_first_example_is_kept(write: Write, first: str) -> None:
+    """Also the only one of its class, where its text is more than a word; `rare` is told by the checks."""
+    found = read(write("a.tsv", first + "\n" + "".join(f"{text}\t{label}\n" for text, label in FILMS)))
+    assert len(found) == 13 and found.headers == ()
+
+
+def test_too_few_rows_to_tell_a_header(write: Write) -> None:
+    assert len(read(write("a.tsv", "tweet\ttarget\nfine\tgood\ndull\tbad\n"))) == 3
+    assert len(read(write("b.tsv", "Wow\tgood\nfine\tbad\ndull\tbad\n"))) == 3, "one class would be left"
+
+
+def test_each_file_has_its_own_header(write: Write) -> None:
+    body = "".join(f"{text}\t{label}\n" for text, label in FILMS)
+    paths = [
+        write(name, head + body)
+        for name, head in (("a.tsv", "tweet\ttarget\n"), ("b.tsv", ""), ("c.tsv", "text\tlabel\n"))
+    ]
+    found = read_labelled(paths)
+    assert len(found) == 36 and [header.where for header in found.headers] == [f"{paths[0]}:1"]
+    assert [found.where(i) for i in (0, 12, 24)] == [f"{paths[0]}:2", f"{paths[1]}:1", f"{paths[2]}:2"]
+
+
+@pytest.mark.parametrize("names", ["sentence\tlabel", "Text\tLabel", "tweet\tlabel", "sentence\tverdict"])
+def test_columns_by_number_do_not_make_a_header_an_example(write: Write, names: str) -> None:
+    """Two known names always make a header; of one the whole file must say that it is none of the classes."""
+    path = write("a.tsv", names + "\n" + "".join(f"{text}\t{label}\n" for text, label in FILMS))
+    found = read(path, columns=["1", "2"])
+    assert (len(found), found.classes, found.where(0)) == (12, ("bad", "good"), f"{path}:2")
+    swapped = write("b.tsv", "label\ttext\n" + "".join(f"{label}\t{text}\n" for text, label in FILMS))
+    assert read(swapped, columns=["2", "1"]).classes == ("bad", "good")
+    numbers = write("c.tsv", "sentence\tscore\n" + "".join(f"{text}\t{i}.5\n" for i, (text, _) in enumerate(FILMS)))
+    assert len(read(numbers, "number", ["1", "2"])) == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "order", "mend"),
+    [
+        ("a.tsv", "", (2, 0), "--columns 2,1"), ("a.csv", "", (2, 0, 1), "--columns 2,3,1"),
+        ("a.tsv", "", (0, 2, 1), "--columns 1,3,2"), ("a.tsv", "verdict\ttweet\n", (2, 0), "--columns tweet,verdict"),
+        ("a.csv", "topic,title,description\n", (2, 0, 1), "--columns title,description,topic"),
+        ("a.csv", "class,title,description\n", (2, 0, 1), "--columns title,description,class"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["one", "several"])
+def test_a_label_that_does_not_come_last_is_an_error_with_its_mend(
+    write: Write, name: str, head: str, order: tuple[int, ...], mend: str, kind: LabelKind
+) -> None:
+    separator = "\t" if name == "a.tsv" else ","
+    path = write(name, head + "".join(separator.join(row[i] for i in order) + "\n" for row in NEWS))
+    with pytest.raises(DataError) as caught:
+        read(path, kind)
+    assert f"{name}:1" in str(caught.value) and str(caught.value).endswith(mend)
+    found = read(path, kind, mend.partition(" ")[2].split(","))
+    assert (len(found), found.classes) == (12, ("Business", "Sports", "World"))
+
+
+def test_premises_that_are_shared_are_no_labels(write: Write) -> None:
+    text = "".join(f"premise {i % 3}\ta hypothesis {i}\t{'yes' if i % 2 else 'no'}\n" for i in range(12))
+    assert read(write("a.tsv", text)).classes == ("no", "yes")
+    numbers = "".join(f"premise {i % 3}\ta hypothesis {i}\t{i / 7}\n" for i in range(12))
+    assert len(read(write("b.tsv", numbers), "number")) == 12
 
 
 def test_labels_that_look_like_numbers_are_names(write: Write) -> None:
@@ -106,8 +217,13 @@ def test_pairs_without_an_agreed_label_are_left_out(write: Write) -> None:
 def test_a_bad_line_is_named_or_left_out(write: Write, text: str, line: int) -> None:
     path = write("a.tsv", text + "another\tbad\n")
     with pytest.raises(DataError) as caught:
-        read(path)
+        read_labelled([path], skip_bad=0)
     assert f"a.tsv:{line}" in str(caught.value) and "--skip-bad" in str(caught.value)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    assert "correct the line" in str(caught.value) and "--skip-bad" not in str(caught.value), (
+        "the verb has no such flag"
+    )
     found = read_labelled([path], skip_bad=1)
     assert len(found.skipped) == 1 and found.labels[-1] == "bad"
 

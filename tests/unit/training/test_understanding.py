@@ -18,7 +18,9 @@ from regard.errors import CheckpointError, ConfigError, DataError
 from regard.hub.folder import load_model, read_config
 from regard.hub.weights import state_tensors
 from regard.machine import Speeds
-from regard.model import ClassifierHead, ClsClassifierHead, Model, TransformerConfig, make_model
+from regard.model import ClassifierHead, ClsClassifierHead, Model, Rope, TransformerConfig, make_model
+from regard.tasks.classification import classify
+from regard.tasks.classifier import Classifier
 from regard.training import Event, Progress, Recipe, train
 from regard.training.optim import layers_above, make_optimizers
 from regard.training.plan import FEWEST, LEAST_BATCH, plan_recipe
@@ -239,6 +241,36 @@ def test_an_unseen_class_stops_before_training(questions: Path, tmp_path: Path) 
     with pytest.raises(DataError) as caught:
         Classifying().read(recipe(questions, data=data))
     assert "dev.txt:2" in str(caught.value) and "'ODD'" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["one", "several"])
+def test_a_class_of_which_only_an_empty_text_is_trained_on_stops_too(tmp_path: Path, kind: str) -> None:
+    train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    train.write_text("text\tlabel\n" + "fine\tgood\ndull\tbad\n" * 20 + " \todd\n", encoding="utf-8")
+    dev.write_text("text\tlabel\nfine\tgood\nstrange\todd\n", encoding="utf-8")
+    with pytest.raises(DataError) as caught:
+        data = DataRecipe(train=(str(train),), dev=(str(dev),), labels=kind)
+        Classifying().read(Recipe(task="classification", data=data))
+    assert "dev.tsv:3" in str(caught.value) and "'odd'" in str(caught.value)
+
+
+@pytest.mark.parametrize("longest", [12, 24, 512])
+def test_development_texts_are_read_as_they_are_in_use(questions: Path, longest: int) -> None:
+    """Whatever a training batch has room for: what training says of a model, `classify` and `evaluate` say too."""
+    subject = Classifying()
+    chosen = recipe(questions, model={**SIZES, "max_len": longest}, batch=BatchRecipe(tokens=600, max_len=8))
+    corpus = subject.read(chosen)
+    tokenizer = subject.tokenizer(chosen, corpus)
+    data = subject.data(chosen, corpus, tokenizer)
+    config = TransformerConfig(vocab_size=tokenizer.vocab_size, **{**SIZES, "positions": Rope()}, max_len=longest)
+    model = make_model(config, "classifier", 6).eval()
+    logits, cut = Classifier(model, tokenizer, subject.facts(data, corpus)).logits(corpus.dev.texts)
+    assert np.array_equal(classify(model, data.dev), logits)
+    cuts = sum(map(bool, cut))
+    assert (cuts > 0) is (longest < 512) and max(len(read.ids) for read in data.train) == 8
+    said = f"{cuts:,} of 60 development texts are longer than the model reads and are cut"
+    assert data.left_out is not None and (said in data.left_out) is (cuts > 0)
+    assert "training texts are longer than 8 tokens" in data.left_out
 
 
 def test_a_plan_for_fine_tuning_ends_after_a_few_passes(trained: Path, questions: Path) -> None:
