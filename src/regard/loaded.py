@@ -26,6 +26,7 @@ from regard.runtime import Form, make_fast
 from regard.tasks.alignment import score_tokens
 from regard.tasks.continuation import Generation, Options, Wish, Writer
 from regard.tasks.conventions import Conventions
+from regard.tasks.extractive_qa import Answer
 from regard.tasks.language_modeling import score_texts
 from regard.tasks.prefix import source_prefix, target_languages
 from regard.tasks.terms import Protect, Terms
@@ -303,6 +304,14 @@ class Loaded(Understanding):
             warnings.warn(f"{what}; {left_out:,} tokens at its beginning were left out", stacklevel=2)
         return pieces
 
+    def answer(
+        self, question: str, context: str, *, top_k: int = 1, null_threshold: float | None = None
+    ) -> Answer:  # fmt: skip
+        """`Understanding.answer`; a TypeError says so where it is given a list, as the other verbs take."""
+        if not isinstance(question, str) or not isinstance(context, str):
+            raise TypeError("one question and one text are needed, both strings: answer(question, context)")
+        return super().answer(question, context, top_k=top_k, null_threshold=null_threshold)
+
     def _able(self, what: str) -> None:
         """Raise ConfigError unless a model of this task can do that."""
         if what not in DOES[self.task]:
@@ -317,8 +326,8 @@ class Loaded(Understanding):
 
 def _beside(texts: Sequence[str], values: Sequence[str], name: str) -> Sequence[str]:
     if len(values) != len(texts):
-        raise ConfigError("one value is needed for each text", where=name, expected=f"{len(texts):,} values",
-                          got=f"{len(values):,}")  # fmt: skip
+        expected = f"{len(texts):,} value{'s' * (len(texts) != 1)}"
+        raise ConfigError("one value is needed for each text", where=name, expected=expected, got=f"{len(values):,}")
     return values
 
 

@@ -1,32 +1,41 @@
 """`regard classify`: a line in, its label, the label's probability and the line out.
 
-What is unusual: from standard input whatever has arrived is classified at once, as in `regard translate`.
+What is unusual: from standard input whatever has arrived is classified at once, as in `regard translate`. A file
+named as a table is read as one, as training reads it; its labels are left aside. What stands before a bad line is
+answered before the line is refused.
 What it does not know: how a label is found (`regard.tasks.classifier`), and what effects are (`inspect.attribution`).
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 from tyro.conf import Positional, arg
 
 from regard.cli.common import InUse
 from regard.cli.console import err_console, open_output
-from regard.cli.translate import arriving, slices
+from regard.cli.translate import arriving
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from regard.data.tables import Row
     from regard.loaded import Loaded
     from regard.tasks.classifier import Label
+
+T = TypeVar("T")
+TABLES = (".tsv", ".csv", ".jsonl")
+"""Ends of the names, before .gz or .zst, of files with columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +44,9 @@ class Arguments(InUse):
 
     echo 'a stirring , funny film' | regard classify runs/sentiment
 
-    For a model of pairs a line holds both texts with a TAB between. With --top-k K there are K lines for each line in.
+    For a model of pairs a line holds both texts with a TAB between. A .tsv, .csv or .jsonl is read as in training, its
+    label left aside. Of a model of several labels those above one half are said with `|` between, and so are their
+    probabilities. With --top-k K there are K lines for each text, a class each.
     With --why a fourth column has what each word adds to the probability (or to the number) by leaving it out; --json
     also has the gradient times input of each token.
     """
@@ -43,7 +54,9 @@ class Arguments(InUse):
     model: Annotated[Positional[Path], arg(metavar="MODEL")]
     """The folder of a model or a run."""
     file: Annotated[Positional[Path], arg(metavar="[FILE]", help_behavior_hint="")] = Path("-")
-    """The text, a line an example, plain or compressed; - is standard input (the default)."""
+    """The text, a line an example, or a table, plain or compressed; - is standard input (the default)."""
+    columns: Annotated[str | None, arg(metavar="A[,B]", help_behavior_hint="")] = None
+    """The column of the text in a table, or of both texts: names, or numbers from 1."""
     top_k: Annotated[int, arg(metavar="K")] = 1
     """How many classes to give of each line, the likeliest first."""
     why: bool = False
@@ -55,41 +68,183 @@ class Arguments(InUse):
 def run(args: Arguments) -> None:
     """Classify batch by batch, each written as soon as it is there."""
     device = args.apply()
-    from regard.api import TOGETHER, load
+    from regard.api import load
     from regard.hub.quantized import QUANTIZED
 
     model = load(args.model, device=str(device), dtype=args.dtype)
-    parts = model.classifier.parts
+    labels = model.classifier.labels
     if args.why and QUANTIZED in model.about:
         raise ConfigError("a quantised model has no gradients, which --why is made of", where=args.model,
                           expected="its plain weights", mend="take the model that it was made of")  # fmt: skip
+    batches = _examples(args, model.classifier.parts)
     if args.file == Path("-") and sys.stdin.isatty() and not args.quiet:
         err_console.print("a line to classify, then Enter; Ctrl-D ends")
-    batches = arriving(TOGETHER) if args.file == Path("-") else slices(args.file, TOGETHER)
-    number = 0
+    # Of several classes any number may be above one half, and each is told with a probability of its own.
+    asked = max(args.top_k, len(labels.names)) if labels.kind == "several" and args.top_k > 0 else args.top_k
     with open_output(args.out, args.file) as stream, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what was left out is told below, with the line's number
-        for lines in batches:
-            if parts is None:  # the model does not say, so the first line does
-                parts = 2 if lines and lines[0].count("\t") == 1 else 1
-            texts = [_texts(line, parts, f"{args.file}:{number + i}") for i, line in enumerate(lines, 1)]
-            found = model.classify(texts, top_k=args.top_k)
-            for line, row, label in zip(lines, texts, found, strict=True):
-                number += 1
+        for batch in batches:
+            found = model.classify([example.texts for example in batch], top_k=asked)
+            for example, label in zip(batch, found, strict=True):
                 if label.left_out:
                     reads = f"the {model.model.config.max_len:,} tokens that the model reads"
-                    err_console.print(f"line {number:,} is longer than {reads}; {label.left_out:,} were left out")
-                why = explain(model, row, label) if args.why else None
-                stream.write(_as_json(row, label, why, args) if args.json else _as_text(line, label, why))
+                    left = f"{label.left_out:,} {'was' if label.left_out == 1 else 'were'} left out"
+                    err_console.print(f"line {example.number:,} is longer than {reads}; {left}")
+                why = explain(model, example.texts, label) if args.why else None
+                say = _as_json if args.json else _as_text
+                stream.write(say(example, label, why, args.top_k))
             stream.flush()
 
 
-def _texts(line: str, parts: int, where: str) -> tuple[str, ...]:
-    texts = tuple(line.split("\t")) if parts == 2 else (line,)
-    if len(texts) != parts:
-        raise DataError("the line does not hold a pair of texts", where=where, got=f"{len(texts)} columns",
-                        expected="the first text, TAB, the second")  # fmt: skip
-    return texts
+@dataclass(frozen=True)
+class Example:
+    """What is to be classified.
+
+    Attributes:
+        number: of its line in the file.
+        texts: one, or the two of a pair.
+        line: the same to be shown on one line.
+    """
+
+    number: int
+    texts: tuple[str, ...]
+    line: str
+
+
+def good_first(examples: Iterable[T]) -> Iterator[list[T]]:
+    """Some hundred at a time; those that stand before a bad one are given before its DataError is raised."""
+    from regard.api import TOGETHER
+
+    batch: list[T] = []
+    try:
+        for example in examples:
+            batch.append(example)
+            if len(batch) == TOGETHER:
+                yield batch
+                batch = []
+    except DataError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def _examples(args: Arguments, parts: int | None) -> Iterator[list[Example]]:
+    """The examples as they come. Raises ConfigError at once for --columns that cannot be."""
+    from regard.data.languages import bare
+
+    if bare(args.file).suffix.lower() in TABLES:
+        return good_first(_rows(args.file, None if args.columns is None else _wanted(args.columns, parts), parts))
+    if args.columns is not None:
+        raise ConfigError("only a table has columns", where="--columns", got=args.file,
+                          expected=f"a file named {', '.join(TABLES)}",
+                          mend="leave it out, or rename the file")  # fmt: skip
+    return _lines(args.file, parts)
+
+
+def _lines(path: Path, parts: int | None) -> Iterator[list[Example]]:
+    """The lines of a plain text, or of standard input, an example each."""
+    from regard.api import TOGETHER
+    from regard.data import read_lines
+
+    numbers = itertools.count(1)
+
+    def example(line: str) -> Example:
+        nonlocal parts
+        if parts is None:  # the model does not say, so the first line does
+            parts = 2 if line.count("\t") == 1 else 1
+        number = next(numbers)
+        texts = tuple(line.split("\t")) if parts == 2 else (line,)
+        if len(texts) != parts:
+            raise DataError("the line does not hold a pair of texts", where=f"{path}:{number}",
+                            got=f"{len(texts)} column{'s' * (len(texts) > 1)}",
+                            expected="the first text, TAB, the second")  # fmt: skip
+        return Example(number, texts, line)
+
+    for lines in arriving(TOGETHER) if path == Path("-") else [read_lines(path)]:
+        yield from good_first(map(example, lines))
+
+
+def _wanted(columns: str, parts: int | None) -> list[str]:
+    """The columns of the texts that were named; one more is that of the label, as --columns of training has it."""
+    names = [name.strip() for name in columns.split(",")]
+    most = parts or 2
+    if not all(names) or not (parts or 1) <= len(names) <= most + 1:
+        expected = {1: "TEXT", 2: "FIRST,SECOND", None: "TEXT, or FIRST,SECOND"}[parts]
+        raise ConfigError("these are not the columns of what the model reads", where="--columns", expected=expected,
+                          got=columns)  # fmt: skip
+    return names[:most]
+
+
+def _rows(path: Path, wanted: Sequence[str] | None, parts: int | None) -> Iterator[Example]:
+    """The rows of a table, an example each."""
+    from regard.data.files import Lines, shorten
+    from regard.data.tables import Skipped, rows
+
+    keys: Sequence[Any] | None = None
+    with Lines(path) as lines:
+        for number, row in rows(lines, Skipped(None)):
+            where = f"{path}:{number}"
+            if keys is None:
+                keys, header, width = *_keys(row, wanted, parts, where), len(row)
+                labelled = wanted is None and isinstance(row, list) and width == len(keys) + 1
+                if header or (labelled and _names_columns(path, row, where)):
+                    continue
+            if isinstance(row, list) and len(row) != width:
+                raise DataError("the row has not as many columns as the first", where=where, expected=width,
+                                got=len(row))  # fmt: skip
+            if bad := [key for key in keys if isinstance(row, dict) and not isinstance(row.get(key), str)]:
+                raise DataError(f"the field {bad[0]!r} is {'not a string' if bad[0] in row else 'missing'}",
+                                where=where, got=shorten(str(row)))  # fmt: skip
+            texts = tuple(row[key] for key in keys)
+            yield Example(number, texts, "\t".join(re.sub(r"[\t\r\n]+", " ", text) for text in texts))
+
+
+def _keys(row: Row, wanted: Sequence[str] | None, parts: int | None, where: str) -> tuple[Sequence[Any], bool]:
+    """What to index rows with for their texts, and whether the first row, which this is, is a header."""
+    from regard.data.files import shorten
+    from regard.data.labelled import LABEL, PAIR, TEXT
+
+    names = list(row) if isinstance(row, dict) else [name.strip() for name in row]
+    own = {name.lower(): name for name in reversed(names)}
+    known = [[own[name] for name in some] for some in (*PAIR, *((name,) for name in TEXT)) if own.keys() >= {*some}]
+    header = bool(known or own.keys() & {*LABEL})
+    chosen = wanted or (known[0] if known else [])
+    if chosen and {*chosen} <= {*names} and parts in (None, len(chosen)):
+        return (chosen, False) if isinstance(row, dict) else ([names.index(name) for name in chosen], True)
+    places = [str(i + 1) for i in range(len(names))]
+    count = parts or max(1, min(2, len(names) - 1))
+    numbers = wanted or (places[:count] if not header and len(names) - count in (0, 1) else [])
+    if isinstance(row, list) and numbers and {*numbers} <= {*places}:
+        return [int(number) - 1 for number in numbers], header
+    raise DataError("there are no such columns" if wanted else "cannot tell the columns of what the model reads",
+                    where=where, expected=", ".join(wanted) if wanted else
+                    {1: "a text", 2: "two texts", None: "a text or two"}[parts] + ", with or without a label",
+                    got=f"a first row with {shorten(', '.join(names))}",
+                    mend="choose them by --columns TEXT or FIRST,SECOND (names, or numbers from 1)")  # fmt: skip
+
+
+def _names_columns(path: Path, first: Row, where: str) -> bool:
+    """Whether the first row of labelled examples only names the columns, which training tells from the whole file.
+
+    Raises DataError where the labels are in another column than the last, as training does.
+    """
+    from regard.data.files import Lines
+    from regard.data.label_columns import find_label_columns
+    from regard.data.tables import Skipped, rows
+
+    columns = find_label_columns(first, None, where)
+    try:
+        with Lines(path) as lines:
+            examples = [columns.pick(row) for _, row in rows(lines, Skipped(None))]
+    except (ValueError, DataError):
+        return False  # what is bad is told when it is reached
+    texts, labels = [own for own, _ in examples], [str(label).strip() for _, label in examples]
+    columns.refuse_swapped(texts, labels)
+    if header := columns.taken_for_names(texts, labels):
+        err_console.print(f"note: {header}", markup=False)
+    return header is not None
 
 
 def explain(model: Loaded, texts: Sequence[str], label: Label) -> dict[str, Any]:
@@ -129,23 +284,26 @@ def explain(model: Loaded, texts: Sequence[str], label: Label) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _as_text(line: str, label: Label, why: dict[str, Any] | None) -> str:
+def _as_text(example: Example, label: Label, why: dict[str, Any] | None, top_k: int) -> str:
+    own = dict(label.likeliest)
     if isinstance(label.label, float):
-        rows = [f"{label.label:.4f}\t\t{line}"]
-    elif isinstance(label.label, tuple) and len(label.likeliest) == 1:
-        rows = [f"{'|'.join(label.label)}\t{label.probability:.4f}\t{line}"]
+        rows = [(f"{label.label:.4f}", "")]
+    elif isinstance(label.label, tuple) and top_k == 1:
+        rows = [("|".join(label.label), "|".join(f"{own[name]:.4f}" for name in label.label))]
     else:
-        rows = [f"{name}\t{share:.4f}\t{line}" for name, share in label.likeliest]
+        rows = [(name, f"{share:.4f}") for name, share in label.likeliest[:top_k]]
+    lines = [f"{name}\t{share}\t{example.line}" for name, share in rows]
     if why is not None:
-        rows[0] += "\t" + " ".join(f"{word['text']}:{word['effect']:+.3f}" for word in why["words"])
-    return "".join(row + "\n" for row in rows)
+        lines[0] += "\t" + " ".join(f"{word['text']}:{word['effect']:+.3f}" for word in why["words"])
+    return "".join(line + "\n" for line in lines)
 
 
-def _as_json(texts: Sequence[str], label: Label, why: dict[str, Any] | None, args: Arguments) -> str:
-    row: dict[str, Any] = {"text": texts[0] if len(texts) == 1 else list(texts), "label": label.label}
-    row["probability"] = label.probability
-    if args.top_k > 1:
-        row["likeliest"] = [{"label": name, "probability": share} for name, share in label.likeliest]
+def _as_json(example: Example, label: Label, why: dict[str, Any] | None, top_k: int) -> str:
+    texts, said, own = example.texts, label.label, dict(label.likeliest)
+    row: dict[str, Any] = {"text": texts[0] if len(texts) == 1 else list(texts), "label": said}
+    row["probability"] = [own[name] for name in said] if isinstance(said, tuple) else label.probability
+    if top_k > 1:
+        row["likeliest"] = [{"label": name, "probability": share} for name, share in label.likeliest[:top_k]]
     row |= {"left_out": label.left_out} if label.left_out else {}
     row |= {"why": why} if why is not None else {}
     return json.dumps(row, ensure_ascii=False) + "\n"

@@ -1,17 +1,19 @@
 """`regard evaluate`: how good a model is on data it has not seen.
 
-What is unusual: references are scored as they stand in the file (law 32), and each score comes with its signature.
+What is unusual: references are scored as they stand in the file (law 32), and each score comes with its signature. A
+flag that means nothing for the model's task is refused.
 What it does not know: how scores are computed (`regard.tasks.metrics`).
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +26,16 @@ from regard.errors import ConfigError
 if TYPE_CHECKING:
     from regard.api import Loaded
     from regard.data import Pairs
+
+TABLE = 100
+"""Classes that are shown; --json has all."""
+OF_TEXTS = ("language-model", "masked-lm")
+TASKS = {
+    "to": ("translation",), "beam": ("translation",), "columns": ("translation", "classification"),
+    "out": ("translation", "classification", "tagging", "question-answering"), "baseline": ("classification",),
+    "unit": OF_TEXTS, "field": OF_TEXTS, "context": OF_TEXTS, "by_position": ("language-model",),
+}  # fmt: skip
+"""What of the flags is for which tasks; all others are for every one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +69,10 @@ class Arguments(OnPairs, InUse):
 
     beam: Annotated[int, arg(metavar="N")] = 4
     """Hypotheses kept at each step of the search."""
-    out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Also write the translations, a line each; of questions the answers by their ids, as JSON; of a classifier, into
-    the folder of this name, pictures of its confusions and its calibration, and its errors, the surest first."""
+    out: Annotated[Path | None, arg(metavar="PLACE", help_behavior_hint="")] = None
+    """Also write the translations, a line each, into this file. Of the other tasks it is a folder: errors.jsonl, the
+    worst first, and of a classifier pictures of its confusions and its calibration; of questions answers.json too, the
+    answers by their ids, or these alone into a file named .json."""
     baseline: Annotated[Path | None, arg(metavar="TRAIN", help_behavior_hint="")] = None
     """Also score what a bag of words and a linear model learn from this file of training examples (scikit-learn)."""
     unit: Annotated[str, arg(metavar="UNIT")] = "file"
@@ -78,6 +91,7 @@ def run(args: Arguments) -> None:
     from regard.api import load
 
     model = load(args.model, device=str(device), dtype=args.dtype)
+    refuse_flags(args, model.task)
     if args.dtype in ("bf16", "int8"):
         model = replace(model, model=model.fast, form=None)  # for losses too, which the plain model would tell else
     began = time.monotonic()
@@ -92,12 +106,20 @@ def run(args: Arguments) -> None:
         show(metrics, digits=4 if "classes" in more or model.task == "classification" else 2)
         if "classes" in more:
             print()
-            table(["class", "precision", "recall", "F1", "support"],
-                  [(str(row["label"]), *(f"{row[name]:.3f}" for name in ("precision", "recall", "f1")),
-                    f"{row['support']:,}") for row in more["classes"]])  # fmt: skip
+            show_classes(more["classes"])
         if "by_position" in more:
             print()
             table(["tokens before", "loss"], [(str(row["from"]), f"{row['loss']:.4f}") for row in more["by_position"]])
+
+
+def refuse_flags(args: Arguments, task: str) -> None:
+    """Raise ConfigError for a flag that was given and that models of this task have no use for."""
+    usual = {field.name: field.default for field in fields(Arguments)}
+    for name, tasks in TASKS.items():
+        if task not in tasks and getattr(args, name) != usual[name]:
+            raise ConfigError("this flag says nothing to a model of this task", where=f"--{name.replace('_', '-')}",
+                              expected=f"a model of the task {' or '.join(tasks)}", got=f"one of the task {task}",
+                              mend="leave it out")  # fmt: skip
 
 
 def measure(model: Loaded, args: Arguments) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any]]:
@@ -202,3 +224,26 @@ def show(metrics: dict[str, dict[str, Any]], digits: int = 2) -> None:
 
     rows = [(name, f"{metric['score']:.{digits}f}", more(metric)) for name, metric in metrics.items()]
     table(["metric", "score", "interval" if any("low" in m for m in metrics.values()) else "signature"], rows)
+
+
+def show_classes(classes: Sequence[dict[str, Any]]) -> None:
+    """A row for each class; of more than a hundred for those with the most examples."""
+    shown = sorted(classes, key=lambda row: -row["support"])[:TABLE] if len(classes) > TABLE else classes
+    table(["class", "precision", "recall", "F1", "support"],
+          [(str(row["label"]), *(f"{row[name]:.3f}" for name in ("precision", "recall", "f1")),
+            f"{row['support']:,}") for row in shown])  # fmt: skip
+    if more := len(classes) - len(shown):
+        print(f"and {more:,} more class{'es' * (more > 1)}: --json has all")
+
+
+def write_errors(folder: Path, rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Write what was got wrong into errors.jsonl of the folder of a report, which is made; the names of what it holds.
+
+    Raises ConfigError where the folder is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError("the report is a folder", where="--out", expected="a folder", got=f"the file {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
+    with open_output(folder / "errors.jsonl") as stream:
+        stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return ["errors.jsonl"]

@@ -7,14 +7,13 @@ What it does not know: how the scores are defined (`regard.tasks.scores`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.cli.console import err_console, open_output
+from regard.cli.console import err_console
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from regard.tasks.classification import Labels
 
 Metrics = dict[str, dict[str, Any]]
-TABLE = 100
-"""Classes up to which the report has a row for each."""
 
 
 def evaluate_labels(model: Loaded, args: Arguments) -> tuple[int, Metrics, dict[str, Any]]:
@@ -42,12 +39,15 @@ def evaluate_labels(model: Loaded, args: Arguments) -> tuple[int, Metrics, dict[
     refuse_unseen(examples, labels.names)
     logits, cut = classifier.logits(examples.texts)
     if left := sum(map(bool, cut)):
-        err_console.print(f"{left:,} texts are longer than the model reads; their ends were not looked at")
+        what = "text is longer than the model reads; its end was" if left == 1 else (
+            "texts are longer than the model reads; their ends were")  # fmt: skip
+        err_console.print(f"{left:,} {what} not looked at")
     targets = labels.targets(examples.labels)
     metrics = _scored(labels, targets, logits)
     more: dict[str, Any] = {"kind": labels.kind}
-    if labels.kind == "one":
+    if labels.kind != "number":
         more["classes"] = _by_class(labels, targets, logits)
+    if labels.kind == "one":
         common = int(np.bincount(targets, minlength=len(labels.names)).argmax())
         metrics["majority_accuracy"] = {"score": float((targets == common).mean())}
     if args.baseline is not None:
@@ -92,8 +92,10 @@ def _read(paths: Sequence[Path], model: Loaded, columns: str | None) -> Labelled
     names = columns.split(",") if columns else None
     found = read_labelled(paths, kind=model.classifier.labels.kind, columns=names, until=model.about.get("label_until"))
     if len(found.texts[0]) != (model.classifier.parts or len(found.texts[0])):
+        said = {1: "one text and a label", 2: "two texts and a label"}
+        got = f"{len(found.texts[0])} texts and a label"
         raise DataError("the examples are not what the model was trained on", where=found.where(0),
-                        expected=f"{model.classifier.parts} texts and a label", got=f"{len(found.texts[0])} texts",
+                        expected=said[model.classifier.parts or 1], got=said.get(len(found.texts[0]), got),
                         mend="choose the columns by --columns")  # fmt: skip
     return found
 
@@ -118,11 +120,12 @@ def _scored(labels: Labels, targets: np.ndarray, logits: np.ndarray) -> Metrics:
 
 
 def _by_class(labels: Labels, targets: np.ndarray, logits: np.ndarray) -> list[dict[str, Any]]:
-    """Precision, recall, F1 and support of each class that any example has or was given; of many, the first hundred."""
+    """Precision, recall, F1 and support of each class that any example has or was given."""
     from regard.tasks.scores import table_of
 
-    table = table_of(targets, labels.decided(logits), len(labels.names))
-    there = np.flatnonzero(table.support + table.predicted)[:TABLE]
+    actual = targets > 0 if labels.kind == "several" else targets
+    table = table_of(actual, labels.decided(logits), len(labels.names))
+    there = np.flatnonzero(table.support + table.predicted)
     return [
         {"label": labels.names[i], "precision": float(table.precision[i]), "recall": float(table.recall[i]),
          "f1": float(table.f1[i]), "support": int(table.support[i])}
@@ -146,17 +149,14 @@ def write_report(
     folder: Path, labels: Labels, examples: Labelled, targets: np.ndarray, logits: np.ndarray
 ) -> list[str]:
     """Write errors.jsonl, the surest mistakes first, and of one class confusion.svg and reliability.svg."""
+    from regard.cli.evaluate import write_errors
     from regard.inspect.calibration import draw_confusion, draw_reliability
     from regard.tasks.classification import probabilities
     from regard.tasks.scores import calibration_error, confusion, reliability
 
-    if folder.is_file():
-        raise ConfigError("the report is a folder", where="--out", expected="a folder", got="a file")
-    folder.mkdir(parents=True, exist_ok=True)
-    with open_output(folder / "errors.jsonl") as stream:
-        stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in _errors(labels, examples, logits))
+    written = write_errors(folder, _errors(labels, examples, logits))
     if labels.kind != "one":
-        return ["errors.jsonl"]
+        return written
     said, sure = logits.argmax(1), probabilities("one", logits).max(1)
     present = np.unique(np.concatenate([targets, said]))  # ten thousand classes make no matrix, those met here do
     place = np.zeros(len(labels.names), dtype=np.int64)
@@ -165,22 +165,27 @@ def write_report(
     draw_confusion(counts, [labels.names[i] for i in present], folder / "confusion.svg")
     right = said == targets
     draw_reliability(reliability(sure, right), calibration_error(sure, right), folder / "reliability.svg")
-    return ["errors.jsonl", "confusion.svg", "reliability.svg"]
+    return [*written, "confusion.svg", "reliability.svg"]
 
 
 def _errors(labels: Labels, examples: Labelled, logits: np.ndarray) -> list[dict[str, Any]]:
-    """The examples that were got wrong, the surest first; of numbers all, the furthest off first."""
+    """The examples that were got wrong, the surest first; of numbers all, the furthest off first.
+
+    Of several classes each has its own probability; the surest are those whose classes all hold the likeliest.
+    """
     from regard.data.labelled import classes_of
     from regard.tasks.classifier import label_of
 
-    rows = list[tuple[float, dict[str, Any]]]()
-    for i, said in enumerate(label_of(labels, row, 1, 0) for row in logits):
+    rows, several = list[tuple[float, dict[str, Any]]](), labels.kind == "several"
+    for i, said in enumerate(label_of(labels, row, len(labels.names) if several else 1, 0) for row in logits):
         true = examples.labels[i]
         if said.label == true or (classes_of(true) and {*classes_of(said.label)} == {*classes_of(true)}):
             continue
         off = abs(said.label - true) if isinstance(said.label, float) and isinstance(true, float) else None
         worst = off if off is not None else said.probability or 0.0
-        row = {"where": examples.where(i), "true": true, "said": said.label, "probability": said.probability,
+        own = dict(said.likeliest)
+        sure = [own[name] for name in classes_of(said.label)] if several else said.probability
+        row = {"where": examples.where(i), "true": true, "said": said.label, "probability": sure,
                "text": list(examples.texts[i]) if examples.paired else examples.texts[i][0]}  # fmt: skip
         rows.append((worst, row))
     return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from regard.data.squad import Questions
     from regard.loaded import Loaded
     from regard.tasks.extractive_qa import Answer
+    from regard.tasks.squad_metrics import Scores
 
 Metrics = dict[str, dict[str, Any]]
 
@@ -34,7 +35,7 @@ Metrics = dict[str, dict[str, Any]]
 def evaluate_questions(model: Loaded, args: Arguments) -> tuple[int, Metrics, dict[str, Any]]:
     """(how many questions, the metrics, what else there is to report) of the questions that were named.
 
-    With --out the answers are written too, as SQuAD's scripts read them: {"id": "answer"}.
+    With --out the answers are written too, as SQuAD's scripts read them: {"id": "answer"}; into a folder, with errors.
     """
     from regard.tasks.squad_metrics import best_threshold, score_answers
 
@@ -49,11 +50,31 @@ def evaluate_questions(model: Loaded, args: Arguments) -> tuple[int, Metrics, di
             score, threshold = best_threshold(values, odds, scores.possible)
             said_of_it = f"null threshold {threshold:.3f}"
             metrics[f"best_{name}"] = {"score": score, "null_threshold": threshold, "signature": said_of_it}
-    if args.out:
-        by_id = {question.id: text for question, text in zip(questions, said, strict=True)}
-        with open_output(args.out, *args.data) as stream:
-            stream.write(json.dumps(by_id, ensure_ascii=False, indent=1) + "\n")
-    return len(questions), metrics, {}
+    written = _write(args, questions, said, scores) if args.out else []
+    return len(questions), metrics, {"written": written} if written else {}
+
+
+def _write(args: Arguments, questions: Questions, said: Sequence[str], scores: Scores) -> list[str]:
+    """Write the answers, into a file or into a folder with what was got wrong; the names in the folder."""
+    from regard.cli.evaluate import write_errors
+
+    out = args.out or Path("-")
+    file = str(out) == "-" or (not out.is_dir() if out.exists() else bool(out.suffix))
+    written = [] if file else [*write_errors(out, _errors(questions, said, scores)), "answers.json"]
+    by_id = {question.id: text for question, text in zip(questions, said, strict=True)}
+    with open_output(out if file else out / "answers.json", *args.data) as stream:
+        stream.write(json.dumps(by_id, ensure_ascii=False, indent=1) + "\n")
+    return written
+
+
+def _errors(questions: Questions, said: Sequence[str], scores: Scores) -> list[dict[str, Any]]:
+    """The questions whose answer is not exactly one that was expected, those of the least F1 (in per cent) first."""
+    rows = [
+        {"id": question.id, "where": question.where, "f1": 100 * float(f1), "question": question.question,
+         "said": text, "expected": list(dict.fromkeys(reference.text for reference in question.answers))}
+        for question, text, exact, f1 in zip(questions, said, scores.exact, scores.f1, strict=True) if not exact
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row["f1"])
 
 
 def compare_questions(args: ComparedArguments, device: torch.device) -> Compared:
@@ -90,7 +111,7 @@ def answers(model: Loaded, questions: Questions, *, quiet: bool) -> tuple[list[A
     with progress("answering", len(questions), quiet=quiet) as advance:
         for some in answerer.in_parts(asked, contexts, null_threshold=math.inf):
             spans += some
-            advance(len(some), "questions")
+            advance(len(some), "")
     return spans, ["" if span.null_odds > answerer.rules.threshold else span.text for span in spans]
 
 

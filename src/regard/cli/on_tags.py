@@ -45,7 +45,12 @@ def evaluate_tags(model: Loaded, args: Arguments) -> tuple[int, dict[str, dict[s
          "f1": 2 * right / max(1, there + given), "support": there}
         for name, (there, given, right) in scores.by_kind.items()
     ]  # fmt: skip
-    return len(sentences), metrics, {"words": len(right_words), "classes": kinds}
+    more: dict[str, Any] = {"words": len(right_words), "classes": kinds}
+    if args.out is not None:
+        from regard.cli.evaluate import write_errors
+
+        more["written"] = write_errors(args.out, _errors(sentences, said))
+    return len(sentences), metrics, more
 
 
 def compare_tags(args: ComparedArguments, device: torch.device) -> Compared:
@@ -106,6 +111,29 @@ def _counts(sentences: Tagged, said: Sequence[Sequence[str]]) -> np.ndarray:
 
     both = [(set(spans_of(true)), set(spans_of(own))) for true, own in zip(sentences.tags, said, strict=True)]
     return np.array([(len(there), len(given), len(there & given)) for there, given in both])
+
+
+def _errors(sentences: Tagged, said: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """The sentences with a span that was missed, or given and not there, those with the most such spans first.
+
+    Start and stop are characters of the words with a space between, as `regard tag` has them.
+    """
+    from regard.data.conll import spans_of
+    from regard.tasks.tagging import joined
+
+    rows = list[dict[str, Any]]()
+    for i, (words, true, own) in enumerate(zip(sentences.words, sentences.tags, said, strict=True)):
+        there, given = spans_of(true), spans_of(own)
+        if not (wrong := len({*there} ^ {*given})):
+            continue
+        text, places = joined(words)
+        shown = [
+            [{"start": places[first][0], "stop": places[stop - 1][1], "label": name,
+              "text": text[places[first][0] : places[stop - 1][1]]} for first, stop, name in spans]
+            for spans in (there, given)
+        ]  # fmt: skip
+        rows.append({"where": sentences.where(i), "wrong": wrong, "true": shown[0], "said": shown[1], "text": text})
+    return sorted(rows, key=lambda row: -row["wrong"])
 
 
 def _f1(counts: np.ndarray) -> float:

@@ -1,6 +1,7 @@
 """`regard tag`: a line in, its spans out.
 
-What is unusual: from standard input whatever has arrived is tagged at once, as in `regard translate`.
+What is unusual: from standard input whatever has arrived is tagged at once, as in `regard translate`. Words with their
+tags in columns, which training reads, are no text, and are refused.
 What it does not know: how a span is found (`regard.tasks.tagging`).
 """
 
@@ -18,6 +19,7 @@ from tyro.conf import Positional, arg
 from regard.cli.common import InUse
 from regard.cli.console import err_console, open_output
 from regard.cli.translate import arriving, slices
+from regard.errors import DataError
 
 if TYPE_CHECKING:
     from regard.tasks.tagging import TaggedSpan
@@ -51,10 +53,32 @@ def run(args: Arguments) -> None:
         err_console.print("a line to tag, then Enter; Ctrl-D ends")
     batches = arriving(TOGETHER) if args.file == Path("-") else slices(args.file, TOGETHER)
     with open_output(args.out, args.file) as stream:
-        for lines in batches:
+        for number, lines in enumerate(batches):
+            if not number:
+                _refuse_tagged(lines, args)
             for line, spans in zip(lines, model.tag(lines), strict=True):
                 stream.write(_as_json(line, spans) if args.json else _as_text(spans))
             stream.flush()
+
+
+def _refuse_tagged(lines: Sequence[str], args: Arguments) -> None:
+    """Raise DataError where all of the lines end in a tag, as those of CoNLL do and no two lines of a text."""
+    columns = [line.split() for line in lines if line.strip()]
+    if len(columns) > 1 and all(len(own) > 1 and _is_tag(own[-1]) for own in columns):
+        raise DataError("these are words with their tags, not lines of text", where=args.file,
+                        expected="a text a line", got=" ".join(columns[0])[:80],
+                        mend=f"to score the model on them, regard evaluate {args.model} FILE; to tag them anew, a "
+                             """sentence a line: awk 'NF {printf "%s ", $1} !NF {print ""}' FILE""")  # fmt: skip
+
+
+def _is_tag(word: str) -> bool:
+    from regard.data.conll import parted
+
+    try:
+        parted(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _as_text(spans: Sequence[TaggedSpan]) -> str:

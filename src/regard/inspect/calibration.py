@@ -1,6 +1,7 @@
 """Two pictures of a classifier: what it takes for what, and how far its probabilities can be believed.
 
-What is unusual: many classes are drawn without numbers, and beyond a hundred only those with the most mistakes.
+What is unusual: many classes are drawn without numbers, and beyond a hundred only those with the most mistakes. Names
+are kept as text, so that who looks at the picture has the letters that this machine has no font for.
 What it does not know: models; it is given counts.
 
 Shapes: C classes.
@@ -8,6 +9,8 @@ Shapes: C classes.
 
 from __future__ import annotations
 
+import unicodedata
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,7 +29,10 @@ def draw_confusion(counts: np.ndarray, names: Sequence[str], path: Path) -> None
 
     Of more than a hundred classes those with the most mistakes are drawn.
     """
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
+
+    from regard.inspect.plot import fonts
 
     if len(counts) > DRAWN:
         mistakes = counts.sum(0) + counts.sum(1) - 2 * counts.diagonal()
@@ -38,16 +44,20 @@ def draw_confusion(counts: np.ndarray, names: Sequence[str], path: Path) -> None
     axis = figure.subplots()
     axis.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     axis.set(xlabel="said", ylabel="true", xticks=range(len(names)), yticks=range(len(names)))
+    shown, families = [_plain(name) for name in names], [*fonts(), "sans-serif"]
     size = "medium" if len(names) <= NUMBERED else "xx-small"
-    shown = [_plain(name) for name in names]
-    axis.set_xticklabels(shown, rotation=90, fontsize=size)
-    axis.set_yticklabels(shown, fontsize=size)
+    # An end of each name is held to its cell, since the reader's font may be wider or narrower.
+    axis.set_xticklabels(shown, rotation=90, rotation_mode="anchor", ha="right", va="center", fontsize=size,
+                         family=families)  # fmt: skip
+    axis.set_yticklabels(shown, fontsize=size, family=families)
     if len(names) <= NUMBERED:
         for row, column in np.ndindex(*counts.shape):
             dark = shares[row, column] > 0.5
             axis.text(column, row, f"{counts[row, column]:,}", ha="center", va="center",
                       color="white" if dark else "black", fontsize="small")  # fmt: skip
-    replace_file(path, lambda scratch: figure.savefig(scratch, format="svg"))
+    with rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # of one who only measures text
+        replace_file(path, lambda scratch: figure.savefig(scratch, format="svg"))
 
 
 def draw_reliability(bins: Sequence[tuple[int, float, float]], error: float, path: Path) -> None:
@@ -76,6 +86,7 @@ def draw_reliability(bins: Sequence[tuple[int, float, float]], error: float, pat
 
 
 def _plain(name: str) -> str:
-    """A name as text: a dollar sign would begin a formula."""
+    """A name as text: a dollar sign would begin a formula, and XML cannot hold a control character."""
+    name = "".join("·" if unicodedata.category(character) in ("Cc", "Cs", "Cn") else character for character in name)
     short = name if len(name) <= 24 else name[:23] + "…"
     return short.replace("$", r"\$")

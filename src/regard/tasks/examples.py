@@ -79,10 +79,11 @@ def read_examples(
         return read_labelled(paths, kind=kind, columns=columns, until=until, skip_bad=skip_bad)
 
     examples = read(train)
-    refuse_few_classes(examples)
+    kept = clean_labelled(examples)
+    refuse_few_classes(kept)  # a class of nothing but empty texts is none
     if dev:
-        kept, held = clean_labelled(examples), clean_labelled(read(dev))
+        held = clean_labelled(read(dev))
         refuse_unseen(held, kept.classes)
     else:
-        kept, held = split_labelled(clean_labelled(examples), seed=seed)
+        kept, held = split_labelled(kept, seed=seed)
     return Examples(kept, held, check_labelled(examples, held if dev else None), held_out=not dev, until=until)

@@ -54,9 +54,9 @@ class Plan:
     """Python and torch (`RESIDENT`), weights, gradients, optimizer state and the largest batch's activations, roughly;
     the texts come on top. With a GPU the first is the host's, the rest the GPU's."""
     tokens_per_epoch: int
-    """Target tokens; of texts without a source all tokens."""
+    """Target tokens; where there is but one side, tokens."""
     tokens_kind: str
-    """What they are called."""
+    """Which of the two."""
     optimal_parameters: int | None
     """What a language model had best have for the tokens of this plan, were they all different; else None."""
     flops_per_token: float
@@ -123,7 +123,8 @@ def estimate(recipe: Recipe, corpus: Corpus, speeds: Speeds, *, tokens: float | 
     filled = 0.9 * recipe.batch.tokens
     steps = recipe.loop.steps if tokens is None else max(1, round(tokens / filled))
     a_token = _passes(recipe) * token_seconds(config, source / target, speeds, recipe.loop.dtype, projected)
-    parameters, kind = config.n_parameters, "target tokens" if source else "tokens"
+    parameters = config.n_parameters
+    kind = "target tokens" if config.n_encoder_layers and config.n_decoder_layers else "tokens"
     optimal = int(steps * filled / TOKENS_A_PARAMETER) if projected and not source else None
     activations = 4 * _passes(recipe) * recipe.batch.tokens / max(1, recipe.batch.accumulate) * config.d_model * 16
     activations *= config.n_encoder_layers + config.n_decoder_layers

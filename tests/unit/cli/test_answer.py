@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import torch
 
+import regard
 from regard.cli.main import main
 from regard.hub.atomic import commit_folder
 from regard.hub.folder import write_model
@@ -98,8 +103,139 @@ def test_what_cannot_be_asked(command: Command, folder: Path) -> None:
     assert code == 3 and "latin.txt:2" in err
     code, _, err = command(*ask, "--context", "a", "--top-k", "0")
     assert code == 2 and "top_k" in err
-    code, _, err = command("answer", "guesses", "--context", "a")
-    assert code == 2 and "question" in err
+
+
+ASKED = [("Who?", CONTEXT), ("When?", CONTEXT), ("Where?", "far from the sea"), ("who " * 100, "Ada wrote it")]
+LABELLED = [{"question": q, "context": c, "answer": "Ada", "start": 0} for q, c in ASKED]
+
+
+def as_file(name: str) -> str:
+    """The same questions in that format; with answers, but where the name says that there are none."""
+    if name.endswith(".json"):
+        paragraphs = [{"context": c, "qas": [{"id": str(i), "question": q, "answers": []}]}
+                      for i, (q, c) in enumerate(ASKED)]  # fmt: skip
+        return json.dumps({"data": [{"paragraphs": paragraphs}]})
+    if name.endswith(".jsonl"):
+        rows = [{"question": q, "context": c} for q, c in ASKED] if name.startswith("none") else LABELLED
+        return "".join(json.dumps(row) + "\n" for row in rows)
+    if name.endswith(".csv"):
+        return "context,question\n" + "".join(f'"{c}",{q}\n' for q, c in ASKED)
+    header = "id\tquestion\tcontext\tanswer\n" if name == "header.tsv" else ""
+    rows = [f"{i}\t{q}\t{c}\tAda\n" if header else f"{q}\t{c}\n" for i, (q, c) in enumerate(ASKED)]
+    return header + "".join(row.replace("\r\n", " ") for row in rows)
+
+
+@pytest.fixture
+def stdin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """`stdin("a line\\n")` is what the next command reads there."""
+    with ExitStack() as opened:
+
+        def feed(text: str) -> None:
+            (folder / "stdin").write_text(text, encoding="utf-8", newline="")
+            monkeypatch.setattr(sys, "stdin", opened.enter_context((folder / "stdin").open("rb")))
+
+        yield feed
+
+
+def answers_of(asked: list[tuple[str, str]]) -> list[tuple[str, str, int | None]]:
+    model = regard.load("guesses", device="cpu")
+    found = [model.answer(*one) for one in asked]
+    return [(question, answer.text, answer.start) for (question, _), answer in zip(asked, found, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "name", ["a.json", "a.jsonl", "none.jsonl", "a.csv", "header.tsv", "bare.tsv", "a.json.gz", "a.csv.gz", "-"]
+)
+def test_a_file_of_questions(command: Command, folder: Path, stdin: Callable[[str], None], name: str) -> None:
+    """In every format that training reads, and by a pipe: an answer for each, that of the question asked alone."""
+    text = as_file("none.jsonl" if name == "-" else name.removesuffix(".gz"))
+    if name == "-":
+        stdin(text.replace("\n", "\n\n"))
+    else:
+        data = text.encode()
+        (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    code, out, err = command("answer", "guesses", name, "--json")
+    said = [json.loads(line) for line in out.splitlines()]
+    end = " " if name.endswith(".tsv") else "\n" if ".csv" in name else "\r\n"  # what a table makes of that of a line
+    asked = [(q, c.replace("\r\n", end)) for q, c in ASKED]
+    assert code == 0 and "question 4 is too long" in err and "question 1 " not in err
+    assert [(row["question"], row["answer"], row["start"]) for row in said] == answers_of(asked)
+
+
+@pytest.mark.parametrize("name", ["-", None, "lines.txt", "lines.txt.gz"])
+@pytest.mark.parametrize("by", ["--context", "--context-file"])
+def test_questions_on_one_text(
+    command: Command, folder: Path, stdin: Callable[[str], None], name: str | None, by: str
+) -> None:
+    """A question a line, also one that looks like JSON."""
+    lines = ["Who?", '{"question": 1}', "When?"]
+    if name in ("-", None):
+        stdin("".join(line + "\n" for line in lines))
+    else:
+        data = "".join(line + "\n" for line in lines).encode()
+        (folder / str(name)).write_bytes(gzip.compress(data) if str(name).endswith("gz") else data)
+    (folder / "text.txt").write_bytes(CONTEXT.encode())
+    words = (by, CONTEXT if by == "--context" else "text.txt", "--json")
+    code, out, _ = command("answer", "guesses", *[name] * (name is not None), *words)
+    said = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [(row["question"], row["answer"], row["start"]) for row in said] == answers_of([(q, CONTEXT) for q in lines])
+
+
+def test_for_people_each_answer_stands_under_its_question(command: Command, folder: Path) -> None:
+    (folder / "lines.txt").write_text("Who?\nWhen?\n", encoding="utf-8")
+    code, out, _ = command("answer", "guesses", "lines.txt", "--context", CONTEXT, "--top-k", "2")
+    alone = [command("answer", "guesses", "--question", q, "--context", CONTEXT, "--top-k", "2")[1]
+             for q in ("Who?", "When?")]  # fmt: skip
+    assert (code, out) == (0, f"Who?\n{alone[0]}\nWhen?\n{alone[1]}")
+
+
+@pytest.mark.parametrize("bad", ["Who?", "[1]", "{", '{"question": "Who?"}', '{"question": "Who?", "context": 1}'])
+def test_what_stands_before_a_bad_line_is_answered(command: Command, stdin: Callable[[str], None], bad: str) -> None:
+    stdin("\n".join([json.dumps(LABELLED[0]), "", bad, json.dumps(LABELLED[1])]))
+    code, out, err = command("answer", "guesses", "--json")
+    assert code == 3 and "-:3: the line is not a question with its text" in err and "--context-file" in err
+    first, error = map(json.loads, out.splitlines())
+    assert first["question"] == "Who?" and "question" not in error
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ("a.jsonl --question Who?", 2, "either one question or a file"),
+        ("- --question Who? --context a", 2, "either one question or a file"),
+        ("lines.txt --context a --context-file b", 2, "--context TEXT or --context-file FILE"),
+        ("- --context-file -", 2, "both the text and the questions"),
+        ("--context-file -", 2, "both the text and the questions"),
+        ("a.jsonl --context a", 2, "a text for each question"),
+        ("a.json.gz --context-file a", 2, "a text for each question"),
+        ("absent.jsonl", 3, "no such file"),
+        ("absent.txt --context a", 3, "no such file"),
+        ("absent.jsonl --top-k 0", 2, "top_k"),
+    ],
+)
+def test_questions_that_cannot_be_asked(command: Command, words: str, code: int, says: str) -> None:
+    got, out, err = command("answer", "guesses", *words.split())
+    assert (got, out) == (code, "") and says in err
+
+
+@pytest.mark.whole
+def test_a_question_is_answered_before_the_next_is_sent(folder: Path) -> None:
+    words = [sys.executable, "-m", "regard", "answer", "guesses", "-", "--threads", "1", "--json"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(words, cwd=folder, text=True, encoding="utf-8", bufsize=1, **pipes) as process:
+        assert process.stdin and process.stdout
+        for row in LABELLED[:3]:
+            process.stdin.write(json.dumps(row) + "\n")
+            assert json.loads(process.stdout.readline())["question"] == row["question"]
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("asked", [(["Who?"], [CONTEXT]), ("Who?", [CONTEXT]), (["Who?"], CONTEXT), ("Who?", None)])
+def test_from_python_one_question_is_asked(folder: Path, asked: tuple[str, str]) -> None:
+    with pytest.raises(TypeError, match="one question and one text are needed"):
+        regard.load(folder / "guesses", device="cpu").answer(*asked)
 
 
 QUESTIONS = {

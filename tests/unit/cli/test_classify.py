@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -120,14 +123,155 @@ def test_why(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
 
 def test_several_numbers_and_pairs(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a good one\n", encoding="utf-8")
-    several = regard.load(folder("several"), device="cpu").classify(["a good one"])[0]
-    code, out, _ = run("classify", "several", "a.txt")
-    assert out.split("\t")[0] == "|".join(several.label)
     number = regard.load(folder("number"), device="cpu").classify(["a good one"])[0]
     assert run("classify", "number", "a.txt")[1] == f"{number.label:.4f}\t\ta good one\n"
-    (tmp_path / "b.txt").write_text("a\tb\nonly one\n", encoding="utf-8")
-    code, _, err = run("classify", str(folder("one", 2)), "b.txt")
-    assert code == 3 and "b.txt:2" in err and "TAB" in err
+    pair = regard.load(folder("one", 2), device="cpu").classify([("a", "b")])[0]
+    (tmp_path / "b.txt").write_text("a\tb\n", encoding="utf-8")
+    assert run("classify", "one", "b.txt")[1] == f"{pair.label}\t{pair.probability:.4f}\ta\tb\n"
+
+
+def test_each_of_several_classes_has_a_probability_of_its_own(
+    run: Run, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    """With --top-k and without, as text and as JSON, what stands beside a class is the probability of that class."""
+    texts = ["a good one", "not a bad film , not a bad one", "", "film film film"]
+    (tmp_path / "a.txt").write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+    found = regard.load(folder("several"), device="cpu").classify(texts, top_k=3)
+    assert len({label.label for label in found}) > 1, "the texts differ in how many classes they have"
+    shares = [dict(label.likeliest) for label in found]
+    above = [[name for name in ("bad", "good", "none") if own[name] > 0.5] for own in shares]
+    _, out, _ = run("classify", "several", "a.txt")
+    expected = ["\t".join(("|".join(names), "|".join(f"{own[name]:.4f}" for name in names), text))
+                for names, own, text in zip(above, shares, texts, strict=True)]  # fmt: skip
+    assert out.split("\n") == [*expected, ""]
+    _, out, _ = run("classify", "several", "a.txt", "--top-k", "2")
+    rows = [line.split("\t")[:2] for line in out.rstrip("\n").split("\n")]
+    assert rows == [[name, f"{share:.4f}"] for label in found for name, share in label.likeliest[:2]]
+    for top_k in ("1", "2"):
+        _, out, _ = run("classify", "several", "a.txt", "--json", "--top-k", top_k)
+        said = [json.loads(line) for line in out.splitlines()]
+        assert [row["label"] for row in said] == above
+        assert [row["probability"] for row in said] == [
+            pytest.approx([own[name] for name in names]) for names, own in zip(above, shares, strict=True)
+        ]
+    assert [len(row["likeliest"]) for row in said] == [2] * 4
+
+
+SINGLE, PAIRS = [("a good one",), ('a "bad" film',)], [("the film", "is good"), ("a film", "not, a bad one")]
+
+
+def as_table(ends: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a file of that name has them; without names, which a .jsonl has, no header."""
+    if ends == "jsonl":
+        return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+    stream = io.StringIO()
+    if ends == "csv":
+        csv.writer(stream, lineterminator="\n").writerows([*([names] * bool(names)), *rows])
+        return stream.getvalue()
+    return "".join("\t".join(row) + "\n" for row in [*([names] * bool(names)), *rows])
+
+
+@pytest.mark.parametrize("ends", ["tsv", "csv", "jsonl", "csv.gz"])
+@pytest.mark.parametrize(
+    ("names", "texts"),
+    [(("text", "label"), 1), (("Review",), 1), (("label", "id", "sentence"), 1), ((), 1), ((), 2),
+     (("premise", "hypothesis", "label"), 2), (("sentence2", "sentence1"), 2)],
+)  # fmt: skip
+def test_a_file_in_the_format_of_training_is_read_as_such(
+    run: Run, folder: Callable[..., Path], tmp_path: Path, names: tuple[str, ...], texts: int, ends: str
+) -> None:
+    """Whatever its columns and its format are: a result for each row, of its texts; header and label are none."""
+    wanted = SINGLE if texts == 1 else PAIRS
+    header = names or (("text", "label") if texts == 1 else ("premise", "hypothesis", "label"))
+    own: dict[str, Sequence[str]] = {name.lower(): [] for name in header}
+    order = {"premise": 0, "hypothesis": 1, "sentence1": 0, "sentence2": 1, "text": 0, "review": 0, "sentence": 0}
+    rows = [[row[order[name]] if name in order else "good" for name in own] for row in wanted]
+    data, name = as_table(ends.removesuffix(".gz"), header if ends == "jsonl" else names, rows).encode(), f"a.{ends}"
+    (tmp_path / name).write_bytes(gzip.compress(data) if ends.endswith("gz") else data)
+    path = folder(texts=texts)
+    code, out, err = run("classify", str(path), name, "--json")
+    assert code == 0, err
+    said = [json.loads(line) for line in out.splitlines()]
+    assert [row["text"] for row in said] == [row[0] if texts == 1 else list(row) for row in wanted]
+    found = regard.load(path, device="cpu").classify(wanted)
+    assert [row["probability"] for row in said] == [pytest.approx(label.probability) for label in found]
+    code, out, _ = run("classify", str(path), name)
+    assert [line.split("\t")[2:] for line in out.splitlines()] == [list(row) for row in wanted]
+
+
+@pytest.mark.parametrize("ends", ["tsv", "csv"])
+def test_a_header_of_unknown_names_is_found_as_in_training(
+    run: Run, folder: Callable[..., Path], tmp_path: Path, ends: str
+) -> None:
+    rows = [(f"film number {i}", ("good", "bad")[i % 2]) for i in range(12)]
+    (tmp_path / f"a.{ends}").write_text(as_table(ends, ("tweet", "target"), rows), encoding="utf-8")
+    (tmp_path / f"b.{ends}").write_text(as_table(ends, (), [row[::-1] for row in rows]), encoding="utf-8")
+    path = str(folder())
+    code, out, err = run("classify", path, f"a.{ends}")
+    assert code == 0 and [line.split("\t")[2] for line in out.splitlines()] == [text for text, _ in rows]
+    assert "tweet" in err and "--columns 1,2" in err
+    code, out, _ = run("classify", path, f"a.{ends}", "--columns", "1,2")
+    assert code == 0 and [line.split("\t")[2] for line in out.splitlines()] == ["tweet", *(text for text, _ in rows)]
+    code, _, err = run("classify", path, f"b.{ends}")
+    assert code == 3 and "--columns 2,1" in err, "the labels are the first column"
+    code, out, _ = run("classify", path, f"b.{ends}", "--columns", "2,1")
+    assert code == 0 and [line.split("\t")[2] for line in out.splitlines()] == [text for text, _ in rows]
+
+
+def test_columns_are_chosen_as_in_training(run: Run, folder: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("no\tPhrase\tMood\n1\tone\tgood\n", encoding="utf-8")
+    (tmp_path / "b.tsv").write_text("1\tone\tgood\n", encoding="utf-8")
+    (tmp_path / "c.csv").write_text('text,label\n"two\nlines",good\n', encoding="utf-8")
+    one, two = str(folder()), str(folder("several", 2))
+    for model, name, columns, texts in (
+        (one, "a.tsv", "Phrase", ["one"]), (one, "a.tsv", "Phrase,Mood", ["one"]), (one, "b.tsv", "2", ["one"]),
+        (two, "a.tsv", "Mood,Phrase", ["good", "one"]), (two, "b.tsv", "2,1,3", ["one", "1"]),
+        (one, "c.csv", "text", ["two lines"]), (one, "c.csv", "1", ["two lines"]),
+    ):  # fmt: skip
+        code, out, err = run("classify", model, name, "--columns", columns)
+        assert code == 0 and [line.split("\t")[2:] for line in out.splitlines()] == [texts], (columns, out, err)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words", "code", "says"),
+    [
+        ("a.tsv", "Phrase\tSentiment\none\tgood\n", "", 3, "cannot tell the columns"),
+        ("a.tsv", "a\tb\tc\n", "", 3, "--columns TEXT"),
+        ("a.tsv", "premise\thypothesis\tlabel\na\tb\tgood\n", "", 3, "a first row with 'premise, hypothesis, label'"),
+        ("a.tsv", "text\tlabel\none\n", "", 3, "a.tsv:2"),
+        ("a.jsonl", '{"text": "one"}\n{"label": "good"}\n', "", 3, "a.jsonl:2: the field 'text' is missing"),
+        ("a.jsonl", '{"text": 1}\n', "", 3, "not a string"),
+        ("a.jsonl", '{"text": "one"}\n{"text"\n', "", 3, "a.jsonl:2"),
+        ("a.tsv", "a\tb\n", "--columns phrase", 3, "there are no such columns"),
+        ("a.tsv", "a\tb\n", "--columns 3", 3, "there are no such columns"),
+        ("a.tsv", "a\tb\n", "--columns a,b,c", 2, "--columns"),
+        ("a.txt", "a\tb\n", "--columns 1", 2, "only a table has columns"),
+    ],
+)  # fmt: skip
+def test_tables_that_cannot_be_read(
+    run: Run, folder: Callable[..., Path], tmp_path: Path, name: str, content: str, words: str, code: int, says: str
+) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    got, _, err = run("classify", str(folder()), name, *words.split())
+    assert got == code and says in err and "--skip-bad" not in err
+
+
+@pytest.mark.parametrize("name", ["-", "b.txt", "b.tsv", "b.jsonl"])
+def test_what_stands_before_a_bad_line_is_answered(
+    run: Run, folder: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Of a pipe, a file and a table; then the bad line is named."""
+    lines = ["a\tb", "c\td", "only one", "e\tf"]
+    if name == "b.jsonl":
+        lines = [json.dumps(dict(zip(("text1", "text2"), line.split("\t"), strict=False))) for line in lines]
+    (tmp_path / "b.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path = folder(texts=2)
+    with (tmp_path / "b.txt").open(encoding="utf-8") as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        (tmp_path / "b.txt").rename(tmp_path / name)
+        code, out, err = run("classify", str(path), name)
+    assert code == 3 and f"{name}:3" in err
+    assert [line.split("\t")[2:] for line in out.splitlines()] == [["a", "b"], ["c", "d"]]
 
 
 def test_what_a_model_cannot_do(run: Run, folder: Callable[..., Path], workplace: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -10,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data.labelled import LabelKind, LabelValue
-from regard.errors import ConfigError
+from regard.errors import ConfigError, DataError
 from regard.model import HEADS, Model, TransformerConfig, make_model
 from regard.tasks import reading
 from regard.tasks.classification import ClassificationData, ClassificationTask, Labels, balanced, classify
 from regard.tasks.classifier import Classifier
+from regard.tasks.examples import read_examples
 from regard.tasks.reading import read_texts, wrap_texts
 from regard.text import Tokenizer
 from regard.training.step import TrainStep, add_gradients
@@ -200,3 +203,9 @@ def test_every_head_over_labels_has_as_many_outputs() -> None:
     config = TransformerConfig(vocab_size=20, d_model=16, n_heads=2, d_ff=16, n_encoder_layers=1)
     for head in ("classifier", "cls-classifier", "tagger"):
         assert HEADS[head](config, 7).out.weight.shape == (7, 16)
+
+
+def test_a_class_of_empty_texts_alone_is_none(tmp_path: Path) -> None:
+    (path := tmp_path / "one.tsv").write_text("text\tlabel\n" + "good\tyes\n" * 20 + " \tno\n")
+    with pytest.raises(DataError, match="nothing to tell apart"):
+        read_examples([str(path)], [], kind="one", columns=None, until=None, skip_bad=0, seed=1)
