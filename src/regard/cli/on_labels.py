@@ -91,6 +91,8 @@ def _read(paths: Sequence[Path], model: Loaded, columns: str | None) -> Labelled
         raise DataError("no data is given", where="FILE", expected="labelled texts", mend="name it after the model")
     names = columns.split(",") if columns else None
     found = read_labelled(paths, kind=model.classifier.labels.kind, columns=names, until=model.about.get("label_until"))
+    for header in found.headers:
+        err_console.print(f"note: {header}", markup=False)
     if len(found.texts[0]) != (model.classifier.parts or len(found.texts[0])):
         said = {1: "one text and a label", 2: "two texts and a label"}
         got = f"{len(found.texts[0])} texts and a label"

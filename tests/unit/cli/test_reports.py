@@ -96,6 +96,12 @@ def test_pairs_for_a_model_of_texts_are_counted_in_words(run: Run, tmp_path: Pat
     assert code == 3 and "expected: one text and a label" in err and "got: two texts and a label" in err
 
 
+def test_a_row_that_is_taken_for_names_is_told(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("tweet\ttarget\n" + "a good film\tgood\na bad one\tbad\n" * 4, encoding="utf-8")
+    code, out, err = run("evaluate", "one", "a.tsv", "--json")
+    assert code == 0 and json.loads(out)["examples"] == 8 and "taken for names of columns" in err
+
+
 def test_several_classes_have_a_table_and_errors(run: Run, tmp_path: Path) -> None:
     texts, labels = ["a good film", "not a bad one", "film", "good bad"], ["good", "bad|none", "", "bad|good"]
     rows = zip(texts, labels, strict=True)
