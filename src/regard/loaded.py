@@ -26,7 +26,6 @@ from regard.runtime import Form, make_fast
 from regard.tasks.alignment import score_tokens
 from regard.tasks.continuation import Generation, Options, Wish, Writer
 from regard.tasks.conventions import Conventions
-from regard.tasks.extractive_qa import Answer
 from regard.tasks.language_modeling import score_texts
 from regard.tasks.prefix import source_prefix, target_languages
 from regard.tasks.terms import Protect, Terms
@@ -303,14 +302,6 @@ class Loaded(Understanding):
             what = "the prompt is longer than the model looks back"
             warnings.warn(f"{what}; {left_out:,} tokens at its beginning were left out", stacklevel=2)
         return pieces
-
-    def answer(
-        self, question: str, context: str, *, top_k: int = 1, null_threshold: float | None = None
-    ) -> Answer:  # fmt: skip
-        """`Understanding.answer`; a TypeError says so where it is given a list, as the other verbs take."""
-        if not isinstance(question, str) or not isinstance(context, str):
-            raise TypeError("one question and one text are needed, both strings: answer(question, context)")
-        return super().answer(question, context, top_k=top_k, null_threshold=null_threshold)
 
     def _able(self, what: str) -> None:
         """Raise ConfigError unless a model of this task can do that."""

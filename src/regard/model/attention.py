@@ -100,7 +100,7 @@ def _by_blocks(way: Callable[..., Tensor], arguments: tuple, *, whole: bool) -> 
     if step >= n_queries:
         return way(*arguments, slice(0, n_queries))
     blocks = [slice(start, min(start + step, n_queries)) for start in range(0, n_queries, step)]
-    # A compiler chooses by itself what is drawn again, and torch 2.13's fails on `checkpoint` around what it closes over.
+    # A compiler chooses by itself what is drawn again; torch 2.13's fails on `checkpoint` around what it closes over.
     if torch.is_grad_enabled() and mask.limited is None and not torch.compiler.is_compiling():
         return torch.cat([checkpoint(way, *arguments, rows, use_reentrant=False) for rows in blocks], 2)
     return torch.cat([way(*arguments, rows) for rows in blocks], 2)

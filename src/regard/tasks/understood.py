@@ -92,9 +92,12 @@ class Understanding:
             null_threshold: say that there is no answer where `Answer.null_odds` is above it; None: the model's own.
 
         Raises:
+            TypeError: a list in place of a string.
             ConfigError: top_k is less than 1, or the model answers no questions.
         """
         self._able("answer")
+        if not isinstance(question, str) or not isinstance(context, str):
+            raise TypeError("one question and one text are needed, both strings: answer(question, context)")
         answerer = Answerer(self.fast, self.tokenizer, self.about)
         return answerer.answer(question, context, top_k=top_k, null_threshold=null_threshold)
 
