@@ -23,7 +23,7 @@ HEADS = {
 NAMES = {
     "bleu": "BLEU", "chrf": "chrF", "loss": "nats a token", "bits_per_byte": "bits a byte",
     "bits_per_character": "bits a character", "exact": "exact match", "f1": "F1", "macro_f1": "macro F1",
-    "mcc": "Matthews",
+    "mcc": "Matthews", "bag_of_words_accuracy": "bag of words",
 }  # fmt: skip
 SHORT = 2
 """Metrics of a recipe in the short table."""
@@ -57,7 +57,8 @@ def cells(name: str, test: str, record: Record) -> tuple[str, ...]:
     runs, figures = record.runs, record.figures[test]
     minutes = sorted(run.minutes for run in runs)
     took = f"{minutes[0]:.1f}" if minutes[0] == minutes[-1] else f"{minutes[0]:.1f} to {minutes[-1]:.1f}"
-    scores = ", ".join(f"{label(metric)} {shown(metric, f.score)}" for metric, f in list(figures.items())[:SHORT])
+    metrics = ledger.find_entry(name).tests[test].metrics[:SHORT]
+    scores = ", ".join(f"{label(metric)} {shown(metric, figures[metric].score)}" for metric in metrics)
     machines = dict.fromkeys(machine(run.machine) for run in runs)
     return (f"`{name}`", test, scores, str(len(runs)), f"{runs[0].parameters:,}", took, "; ".join(machines))
 
