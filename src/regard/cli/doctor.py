@@ -23,6 +23,7 @@ from regard.cli.console import print_json, size, table
 from regard.cli.reporter import places
 from regard.cli.train import columns_of, pair_of
 from regard.errors import DataError
+from regard.hub.packaged import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +69,7 @@ def run(args: Arguments) -> int:
     match args.what:
         case []:
             return _machine(args)
-        case [path] if path.is_dir():
+        case [path] if path.is_dir() or str(path).startswith(PREFIX):
             return _model(args, path)
     return _data(args)
 

@@ -24,6 +24,7 @@ from regard.hub.description import Description, of_file, read_model
 from regard.hub.foreign import CODE, conventions, describe_foreign, family_of
 from regard.hub.instead import what_is_there_instead
 from regard.hub.layout import parse_json
+from regard.hub.packaged import model_path
 from regard.hub.weights import WEIGHTS, find_weights, state_tensors, write_weights
 from regard.model import HEADS, LABELLED, Model, TransformerConfig, head_name
 from regard.text import Tokenizer
@@ -147,7 +148,11 @@ def describe_model(path: Path) -> Description:
 
 
 def find_model(path: Path) -> Path:
-    """The folder with config.json: `path` itself, or the checkpoint that a run's `best` or `latest` names."""
+    """The folder with config.json: `path` itself, or the checkpoint that a run's `best` or `latest` names.
+
+    `package:NAME` is the folder of the model inside that Python package.
+    """
+    path = model_path(str(path))
     if not path.is_dir():
         got = "nothing there" if not path.exists() else "a file"
         mend = "give the folder that `regard train ... --out DIR` wrote, or a Hugging Face folder"

