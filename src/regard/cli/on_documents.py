@@ -7,7 +7,7 @@ What it does not know: flags, and how results are shown.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from regard.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from regard.cli.evaluate import Arguments
     from regard.data.corpus import Corpus
-    from regard.data.documents import Document
     from regard.loaded import Loaded
     from regard.tasks.language_modeling import Reading
 
@@ -92,15 +91,8 @@ def _corpus(model: Loaded, files: Sequence[Path], unit: str, field: str) -> tupl
                         mend="name it after the model")  # fmt: skip
     if len(files) == 1 and is_prepared(files[0]):
         return open_shards(files[0], model.tokenizer), None
-    characters = 0
-
-    def counted() -> Iterator[Document]:
-        nonlocal characters
-        for document in read_documents(files, unit=unit, field=field):
-            characters += len(document.text)
-            yield document
-
-    return encode_documents(counted(), model.tokenizer), characters
+    documents = read_documents(files, unit=unit, field=field)
+    return encode_documents(documents, model.tokenizer), documents.characters
 
 
 def _guessed(model: Loaded, corpus: Corpus, length: int) -> Metrics:

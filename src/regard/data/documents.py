@@ -60,6 +60,7 @@ class Documents(Iterator[Document]):
     Attributes:
         skipped: the bad lines left out so far.
         empty: how many documents were left out because they have no text.
+        characters: of the texts so far.
         sha256: of each file that was read whole, as it lies on disk, by its path.
 
     Raises:
@@ -77,7 +78,7 @@ class Documents(Iterator[Document]):
         skip_bad: int | None = None,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        self.empty, self.sha256, self._bad = 0, dict[str, str](), Skipped(skip_bad)
+        self.empty, self.characters, self.sha256, self._bad = 0, 0, dict[str, str](), Skipped(skip_bad)
         self._parts, self._unit, self._field, self._max_bytes = parts, check_unit(unit), field, max_bytes
         self._before, self._lines = 0, cast("Lines | None", None)
         self._documents = self._read()
@@ -99,6 +100,7 @@ class Documents(Iterator[Document]):
         for part in self._parts:
             for line, text in self._texts(part):
                 if text.strip():
+                    self.characters += len(text)
                     yield Document(text, part.source.path, line)
                 else:
                     self.empty += 1
