@@ -126,8 +126,8 @@ def write_poems(model: str, count: int, seed: int, temperature: float) -> list[s
     import regard
 
     writer = regard.load(model)
-    found = writer.generate([""] * count, max_tokens=120, temperature=temperature, seed=seed)
-    return [one.text for one in found]
+    found = writer.generate("", max_tokens=120, temperature=temperature, seed=seed, n=count)  # each by its own seed
+    return [found.text, *(other.text for other in found.alternatives)]
 
 
 def main() -> None:

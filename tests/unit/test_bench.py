@@ -91,6 +91,13 @@ def test_the_form_of_a_poem() -> None:
     assert form_of("一上，一下。一上，一下。").length is None
 
 
+def test_samples_are_drawn_each_by_its_own_seed(model_dir: Callable[[str], Path]) -> None:
+    """One seed given for a list is the seed of each, and twenty samples would be one."""
+    from poems import write_poems
+
+    assert len({*write_poems(str(model_dir("stories260k")), 3, seed=1, temperature=1.0)}) == 3
+
+
 def test_real_poems_rhyme_and_the_same_with_other_ends_do_not(data_dir: Callable[[str], Path]) -> None:
     from poems import summary, with_ends_dealt_anew
 
