@@ -135,7 +135,8 @@ def test_threads_change_nothing(form: Form, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.skipif(rows.absence() is not None, reason="there are no kernels here")
 def test_attention_has_its_kernel_where_a_product_of_one_row_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which of a product's ways is quicker says nothing of attention; a beam of 4 was a quarter slower without."""
+    """Which of a product's ways is quicker says nothing of attention: a beam of 4 gave 30.2 sentences/s without it,
+    38.9 with it (python bench/inference.py --work translation --engines "regard fp32", by turns)."""
     monkeypatch.setattr(fast_module, "way_of", lambda form: Way(few=0))
     calls, kernel = list[int](), fast_module.few_queries_attend
     monkeypatch.setattr(fast_module, "few_queries_attend", lambda q, *rest: calls.append(q.size(2)) or kernel(q, *rest))
