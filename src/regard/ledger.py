@@ -44,6 +44,8 @@ TOLERANCES = {"bleu": 1.5, "chrf": 1.5}
 """Points of BLEU or chrF: about three times the standard deviation over seeds of small models on Multi30k."""
 PLACES = 4
 """Decimal places of what is recorded."""
+BASELINES = ("bag_of_words_", "unigram_", "ngram_", "xz_")
+"""How the names of scores begin that are not the model's."""
 SHARE = 0.03
 """Of the score itself: the tolerance of any other metric."""
 Metrics = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -60,8 +62,8 @@ class TestSet:
         data: two parallel files, one table, or texts, named as in a recipe; none: the part that the run itself held out
             for development, where nothing was chosen by it.
         field: of the text, in a table of documents.
-        metrics: which of the scores there are to be kept; the first stands in the short tables. For those that begin
-            with `bag_of_words_` a bag of words is trained on what the recipe trains on, development part included.
+        metrics: which of the scores there are to be kept; the first stands in the short tables. Those of BASELINES are
+            of a bag of words, of n-grams or of xz after what the recipe trains on, development part included.
         tokenize: sacrebleu's tokenizer; empty: the usual one of the target language.
         joiner: what ends a piece of a word in the files, as "@@ "; outputs and references are joined before scoring.
         published: somebody else's first metric in this very setting, and whose it is.

@@ -133,7 +133,7 @@ def _asked(file: Path, context: str | None) -> Iterator[list[tuple[str, str]]]:
                 _record(line, number) for line, number in zip(lines, numbers, strict=False) if line.strip()
             )
     else:
-        yield from good_first((one.question, one.context) for one in read_questions([file]))
+        yield from good_first((one.question, one.context) for one in read_questions([file], answered=False))
 
 
 def _record(line: str, number: int) -> tuple[str, str]:

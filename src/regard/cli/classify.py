@@ -29,7 +29,6 @@ from regard.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from regard.data.tables import Row
     from regard.loaded import Loaded
     from regard.tasks.classifier import Label
 
@@ -135,7 +134,8 @@ def _examples(args: Arguments, parts: int | None) -> Iterator[list[Example]]:
     from regard.data.languages import bare
 
     if bare(args.file).suffix.lower() in TABLES:
-        return good_first(_rows(args.file, None if args.columns is None else _wanted(args.columns, parts), parts))
+        wanted = None if args.columns is None else _wanted(args.columns, parts)
+        return good_first(_rows(args.file, wanted, parts))
     if args.columns is not None:
         raise ConfigError("only a table has columns", where="--columns", got=args.file,
                           expected=f"a file named {', '.join(TABLES)}",
@@ -166,6 +166,18 @@ def _lines(path: Path, parts: int | None) -> Iterator[list[Example]]:
         yield from good_first(map(example, lines))
 
 
+def _rows(path: Path, wanted: Sequence[str] | None, parts: int | None) -> Iterator[Example]:
+    """The rows of a table, an example each."""
+    from regard.data.label_columns import Header
+    from regard.data.unlabelled import read_rows
+
+    def tell(header: Header) -> None:
+        err_console.print(f"note: {header}", markup=False)
+
+    for number, texts in read_rows(path, wanted, parts, tell):
+        yield Example(number, texts, "\t".join(re.sub(r"[\t\r\n]+", " ", text) for text in texts))
+
+
 def _wanted(columns: str, parts: int | None) -> list[str]:
     """The columns of the texts that were named; one more is that of the label, as --columns of training has it."""
     names = [name.strip() for name in columns.split(",")]
@@ -175,76 +187,6 @@ def _wanted(columns: str, parts: int | None) -> list[str]:
         raise ConfigError("these are not the columns of what the model reads", where="--columns", expected=expected,
                           got=columns)  # fmt: skip
     return names[:most]
-
-
-def _rows(path: Path, wanted: Sequence[str] | None, parts: int | None) -> Iterator[Example]:
-    """The rows of a table, an example each."""
-    from regard.data.files import Lines, shorten
-    from regard.data.tables import Skipped, rows
-
-    keys: Sequence[Any] | None = None
-    with Lines(path) as lines:
-        for number, row in rows(lines, Skipped(None)):
-            where = f"{path}:{number}"
-            if keys is None:
-                keys, header, width = *_keys(row, wanted, parts, where), len(row)
-                labelled = wanted is None and isinstance(row, list) and width == len(keys) + 1
-                if header or (labelled and _names_columns(path, row, where)):
-                    continue
-            if isinstance(row, list) and len(row) != width:
-                raise DataError("the row has not as many columns as the first", where=where, expected=width,
-                                got=len(row))  # fmt: skip
-            if bad := [key for key in keys if isinstance(row, dict) and not isinstance(row.get(key), str)]:
-                raise DataError(f"the field {bad[0]!r} is {'not a string' if bad[0] in row else 'missing'}",
-                                where=where, got=shorten(str(row)))  # fmt: skip
-            texts = tuple(row[key] for key in keys)
-            yield Example(number, texts, "\t".join(re.sub(r"[\t\r\n]+", " ", text) for text in texts))
-
-
-def _keys(row: Row, wanted: Sequence[str] | None, parts: int | None, where: str) -> tuple[Sequence[Any], bool]:
-    """What to index rows with for their texts, and whether the first row, which this is, is a header."""
-    from regard.data.files import shorten
-    from regard.data.labelled import LABEL, PAIR, TEXT
-
-    names = list(row) if isinstance(row, dict) else [name.strip() for name in row]
-    own = {name.lower(): name for name in reversed(names)}
-    known = [[own[name] for name in some] for some in (*PAIR, *((name,) for name in TEXT)) if own.keys() >= {*some}]
-    header = bool(known or own.keys() & {*LABEL})
-    chosen = wanted or (known[0] if known else [])
-    if chosen and {*chosen} <= {*names} and parts in (None, len(chosen)):
-        return (chosen, False) if isinstance(row, dict) else ([names.index(name) for name in chosen], True)
-    places = [str(i + 1) for i in range(len(names))]
-    count = parts or max(1, min(2, len(names) - 1))
-    numbers = wanted or (places[:count] if not header and len(names) - count in (0, 1) else [])
-    if isinstance(row, list) and numbers and {*numbers} <= {*places}:
-        return [int(number) - 1 for number in numbers], header
-    raise DataError("there are no such columns" if wanted else "cannot tell the columns of what the model reads",
-                    where=where, expected=", ".join(wanted) if wanted else
-                    {1: "a text", 2: "two texts", None: "a text or two"}[parts] + ", with or without a label",
-                    got=f"a first row with {shorten(', '.join(names))}",
-                    mend="choose them by --columns TEXT or FIRST,SECOND (names, or numbers from 1)")  # fmt: skip
-
-
-def _names_columns(path: Path, first: Row, where: str) -> bool:
-    """Whether the first row of labelled examples only names the columns, which training tells from the whole file.
-
-    Raises DataError where the labels are in another column than the last, as training does.
-    """
-    from regard.data.files import Lines
-    from regard.data.label_columns import find_label_columns
-    from regard.data.tables import Skipped, rows
-
-    columns = find_label_columns(first, None, where)
-    try:
-        with Lines(path) as lines:
-            examples = [columns.pick(row) for _, row in rows(lines, Skipped(None))]
-    except (ValueError, DataError):
-        return False  # what is bad is told when it is reached
-    texts, labels = [own for own, _ in examples], [str(label).strip() for _, label in examples]
-    columns.refuse_swapped(texts, labels)
-    if header := columns.taken_for_names(texts, labels):
-        err_console.print(f"note: {header}", markup=False)
-    return header is not None
 
 
 def explain(model: Loaded, texts: Sequence[str], label: Label) -> dict[str, Any]:

@@ -32,7 +32,8 @@ TABLE = 100
 OF_TEXTS = ("language-model", "masked-lm")
 TASKS = {
     "to": ("translation",), "beam": ("translation",), "columns": ("translation", "classification"),
-    "out": ("translation", "classification", "tagging", "question-answering"), "baseline": ("classification",),
+    "out": ("translation", "classification", "tagging", "question-answering"),
+    "baseline": ("classification", "language-model"),
     "unit": OF_TEXTS, "field": OF_TEXTS, "context": OF_TEXTS, "by_position": ("language-model",),
 }  # fmt: skip
 """What of the flags is for which tasks; all others are for every one."""
@@ -74,7 +75,8 @@ class Arguments(OnPairs, InUse):
     worst first, and of a classifier pictures of its confusions and its calibration; of questions answers.json too, the
     answers by their ids, or these alone into a file named .json."""
     baseline: Annotated[Path | None, arg(metavar="TRAIN", help_behavior_hint="")] = None
-    """Also score what a bag of words and a linear model learn from this file of training examples (scikit-learn)."""
+    """Also score what is learned from this training data by less: for a classifier by a bag of words and a linear model
+    (scikit-learn), for a language model by counts of tokens and of n-grams, and by xz."""
     unit: Annotated[str, arg(metavar="UNIT")] = "file"
     """What of a plain text is one document: file, paragraph, line, or a line that stands between two."""
     field: Annotated[str, arg(metavar="NAME")] = "text"

@@ -28,6 +28,9 @@ def evaluate_documents(model: Loaded, args: Arguments) -> tuple[int, Metrics, di
     from regard.model import Learned
 
     if model.task == "language-model" and args.data and is_chat(args.data[0]):
+        if args.baseline is not None:
+            raise ConfigError("answers have no baseline", where="--baseline", expected="texts as data",
+                              got=f"the conversations of {args.data[0]}", mend="leave it out")  # fmt: skip
         return _answered(model, args)
     corpus, characters = _corpus(model, args.data, args.unit, args.field)
     most = model.model.config.max_len
@@ -37,7 +40,7 @@ def evaluate_documents(model: Loaded, args: Arguments) -> tuple[int, Metrics, di
                           got=args.context)  # fmt: skip
     if model.task == "masked-lm":
         return len(corpus), _guessed(model, corpus, length), {"context": length}
-    from regard.tasks.baselines import bits_per_unit
+    from regard.tasks.baselines import bits_per_unit, counted_bits
     from regard.tasks.language_modeling import read_corpus
 
     ids = {"bos_id": model.beginning, "eos_id": model.conventions.end, "pad_id": model.tokenizer.pad_id}
@@ -48,6 +51,10 @@ def evaluate_documents(model: Loaded, args: Arguments) -> tuple[int, Metrics, di
     }  # fmt: skip
     if characters is not None:
         metrics["bits_per_character"] = {"score": bits_per_unit(read.nats, characters)}
+    if args.baseline is not None:
+        train, _ = _corpus(model, [args.baseline], args.unit, args.field)
+        counted = counted_bits(model.tokenizer, train, corpus, model.conventions.end)
+        metrics |= {name: {"score": score} for name, score in counted.items()}
     more: dict[str, Any] = {"context": length, "tokens": read.predictions, "bytes": read.n_bytes}
     return len(corpus), metrics, more | ({"by_position": by_position(read)} if args.by_position else {})
 

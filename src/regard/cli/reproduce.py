@@ -121,7 +121,7 @@ def _score(model: Loaded, entry: Entry, recipe: Recipe, *, quiet: bool) -> dict[
             outputs = evaluate.translations(model, pairs, beam=entry.beam, quiet=quiet)
             measured = ledger.score(test, outputs, pairs.target, pairs.to[0] if pairs.to else model.languages[1])
         else:
-            counted = any(metric.startswith("bag_of_words_") for metric in test.metrics)
+            counted = any(metric.startswith(ledger.BASELINES) for metric in test.metrics)
             measured = evaluate.measure(model, evaluate.Arguments(
                 model=model.path, data=tuple(files), field=test.field, quiet=quiet,
                 baseline=Path(recipe.data.train[0]) if counted else None,

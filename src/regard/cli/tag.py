@@ -63,22 +63,14 @@ def run(args: Arguments) -> None:
 
 def _refuse_tagged(lines: Sequence[str], args: Arguments) -> None:
     """Raise DataError where all of the lines end in a tag, as those of CoNLL do and no two lines of a text."""
+    from regard.data.conll import prefix_at_end
+
     columns = [line.split() for line in lines if line.strip()]
-    if len(columns) > 1 and all(len(own) > 1 and _is_tag(own[-1]) for own in columns):
+    if len(columns) > 1 and None not in map(prefix_at_end, columns):
         raise DataError("these are words with their tags, not lines of text", where=args.file,
                         expected="a text a line", got=" ".join(columns[0])[:80],
                         mend=f"to score the model on them, regard evaluate {args.model} FILE; to tag them anew, a "
                              """sentence a line: awk 'NF {printf "%s ", $1} !NF {print ""}' FILE""")  # fmt: skip
-
-
-def _is_tag(word: str) -> bool:
-    from regard.data.conll import parted
-
-    try:
-        parted(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _as_text(spans: Sequence[TaggedSpan]) -> str:

@@ -56,6 +56,14 @@ def parted(tag: str) -> tuple[str, str]:
     return prefix, name
 
 
+def prefix_at_end(columns: Sequence[str]) -> str | None:
+    """The prefix of the tag that a line's columns end in, empty for O; None where it is no word with a tag."""
+    try:
+        return None if len(columns) < 2 else parted(columns[-1].strip())[0]
+    except ValueError:
+        return None
+
+
 def tags_of(spans: Sequence[Span], n_words: int) -> list[str]:
     """The same spans as IOB2."""
     tags = [OUTSIDE] * n_words

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.data.conll import DOCUMENT, parted
+from regard.data.conll import DOCUMENT, prefix_at_end
 from regard.data.files import Lines
 from regard.data.label_columns import LABEL, known_columns
 from regard.data.labelled import begins_with_label
@@ -61,18 +61,16 @@ def kind_of(paths: Sequence[Path], columns: Sequence[str] | None = None) -> Kind
 
 def _are_tags(path: Path) -> bool:
     """Nearly every line ends in a tag, after a word, and not all are outside; a reader names the others."""
-    prefixes, bad = list[str](), 0
+    prefixes = list[str | None]()
     with Lines(path) as lines:
         separator = "\t" if b"\t" in lines.head().split(b"\n")[0] else None
         for line in islice(lines, LOOKED_AT):
             cells = line.rstrip().split(separator) if isinstance(line, str) else ["", ""]
             if cells in ([], [""]) or cells[0] == DOCUMENT:
                 continue
-            try:
-                prefixes.append(parted(cells[1:][-1].strip())[0])
-            except (IndexError, ValueError):
-                bad += 1
-    return any(prefixes) and bad <= MOST_BAD * len(prefixes)
+            prefixes.append(prefix_at_end(cells))
+    bad = prefixes.count(None)
+    return any(prefixes) and bad <= MOST_BAD * (len(prefixes) - bad)
 
 
 def _is_jsonl(path: Path) -> bool:

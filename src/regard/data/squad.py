@@ -104,10 +104,13 @@ class Questions:
         return any(question.impossible for question in self.items)
 
 
-def read_questions(paths: Sequence[Path], *, skip_bad: int | None = None, max_bytes: int = MAX_BYTES) -> Questions:
+def read_questions(
+    paths: Sequence[Path], *, answered: bool = True, skip_bad: int | None = None, max_bytes: int = MAX_BYTES
+) -> Questions:
     """Read questions from files: SQuAD's JSON (.json), or tables (.tsv, .csv, .jsonl), all plain, .gz or .zst.
 
     Args:
+        answered: the questions come with their answers; if not, what stands in their place is not looked at.
         skip_bad: how many bad records to leave out before giving up; they are in `Questions.skipped`. None: none, and
             the user has no say in it.
         max_bytes: the most bytes of a table after decompression; of a JSON file a quarter of it.
@@ -119,7 +122,7 @@ def read_questions(paths: Sequence[Path], *, skip_bad: int | None = None, max_by
     for path in paths:
         whole = bare(path).suffix.lower() == ".json"
         with Lines(path, max_bytes=min(max_bytes, LARGEST_JSON) if whole else max_bytes) as lines:
-            items += _squad(lines, skipped) if whole else _table(lines, skipped)
+            items += (_squad if whole else _table)(lines, skipped, answered)
             digests[str(path)] = lines.sha256
     if not items:
         raise DataError("there are no questions in it", where=" and ".join(map(str, paths)),
@@ -128,7 +131,7 @@ def read_questions(paths: Sequence[Path], *, skip_bad: int | None = None, max_by
     return Questions(tuple(items), digests, tuple(skipped.errors))
 
 
-def _squad(lines: Lines, skipped: Skipped) -> Iterator[Question]:
+def _squad(lines: Lines, skipped: Skipped, answered: bool) -> Iterator[Question]:
     document = _whole(lines)
     for i, article in enumerate(_get(document, "data", list, str(lines.path))):
         where = f"{lines.path}: data[{i}]"
@@ -137,21 +140,21 @@ def _squad(lines: Lines, skipped: Skipped) -> Iterator[Question]:
             context = _get(paragraph, "context", str, place)
             for k, asked in enumerate(_get(paragraph, "qas", list, place)):
                 try:
-                    yield _asked(asked, context, f"{place}.qas[{k}]")
+                    yield _asked(asked, context, f"{place}.qas[{k}]", answered)
                 except DataError as error:
                     skipped.add(error)
 
 
-def _asked(asked: Any, context: str, where: str) -> Question:
+def _asked(asked: Any, context: str, where: str, answered: bool) -> Question:
     question = _get(asked, "question", str, where)
-    if asked.get("is_impossible") is True:
+    if not answered or asked.get("is_impossible") is True:
         answers = list[tuple[str, Any]]()
     else:
         answers = _listed(_get(asked, "answers", list, where), where)
     return _question(str(asked.get("id", where)), question, context, answers, where)
 
 
-def _table(lines: Lines, skipped: Skipped) -> Iterator[Question]:
+def _table(lines: Lines, skipped: Skipped, answered: bool) -> Iterator[Question]:
     keys: dict[str, Any] | None = None
     width, contexts = 0, dict[str, str]()
     for number, row in rows(lines, skipped):
@@ -165,16 +168,16 @@ def _table(lines: Lines, skipped: Skipped) -> Iterator[Question]:
             if isinstance(row, list) and len(row) != width:
                 what = f"the row has {len(row)} columns and the first row {width}"
                 raise DataError(what, where=where, got=shorten(str(row)))
-            yield _of_row(row, keys, contexts, where)
+            yield _of_row(row, keys, contexts, where, answered)
         except DataError as error:
             skipped.add(error)
 
 
-def _of_row(row: Row, keys: Mapping[str, Any], contexts: dict[str, str], where: str) -> Question:
+def _of_row(row: Row, keys: Mapping[str, Any], contexts: dict[str, str], where: str, answered: bool) -> Question:
     fields = row if isinstance(row, dict) else {name: row[key] for name, key in keys.items()}
     question, context = (_get(fields, name, str, where) for name in ("question", "context"))
     context = contexts.setdefault(context, context)  # one string for all questions on it
-    answers, impossible = fields.get("answers"), fields.get("is_impossible") is True
+    answers = fields.get("answers") if answered and fields.get("is_impossible") is not True else []
     if isinstance(answers, dict):
         texts, starts = (_get(answers, name, list, f"{where}: answers") for name in ("text", "answer_start"))
         answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=False)]
@@ -183,7 +186,7 @@ def _of_row(row: Row, keys: Mapping[str, Any], contexts: dict[str, str], where: 
     else:
         text = "" if fields.get("answer") is None else _get(fields, "answer", str, where)
         found = [(text, fields.get("start"))]
-    return _question(str(fields.get("id", where)), question, context, [] if impossible else found, where)
+    return _question(str(fields.get("id", where)), question, context, found, where)
 
 
 def _columns(row: Row, where: str) -> tuple[dict[str, Any], bool]:

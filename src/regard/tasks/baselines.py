@@ -16,6 +16,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.corpus import Corpus
+from regard.text import Tokenizer
+
+COUNTED = 20_000_000
+"""Tokens, or bytes, that are looked at: what a minute suffices for."""
 ORDER = 5
 """Tokens in the longest n-gram."""
 FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -23,6 +28,33 @@ FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 Ids = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
+
+
+def counted_bits(tokenizer: Tokenizer, train: Corpus, held: Corpus, end: int) -> dict[str, float]:
+    """Bits for each byte of the held-out documents by counts of tokens, of n-grams, and by xz.
+
+    Args:
+        end: the id after each document.
+    """
+    seen, asked = _stream(train, end), _stream(held, end)
+    text, before = (tokenizer.decode(ids.tolist()).encode() for ids in (asked, seen[-COUNTED // 4 :]))
+    size = max(tokenizer.vocab_size, end + 1)
+    return {
+        "unigram_bits_per_byte": bits_per_unit(unigram_nats(seen, asked, size), len(text)),
+        "ngram_bits_per_byte": bits_per_unit(ngram_nats(seen, asked, size), len(text)),
+        "xz_bits_per_byte": 8 * xz_bytes(before, text) / max(1, len(text)),
+    }
+
+
+def _stream(corpus: Corpus, end: int) -> Ids:
+    """The documents one after another, each with its end; no more than are counted."""
+    parts, total = list[Ids](), 0
+    for number in range(len(corpus)):
+        parts.append(np.append(corpus.document(number).astype(np.int64), end))
+        total += len(parts[-1])
+        if total > COUNTED:
+            break
+    return np.concatenate(parts)
 
 
 def unigram_nats(train: Ids, held: Ids, vocab_size: int) -> float:

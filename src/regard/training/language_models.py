@@ -12,13 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from regard.data.chat import is_chat
-from regard.data.corpus import Corpus
 from regard.data.shards import is_prepared
 from regard.model import Model, TransformerConfig
-from regard.tasks.baselines import bits_per_unit, ngram_nats, unigram_nats, xz_bytes
+from regard.tasks.baselines import counted_bits
 from regard.tasks.continuation import Wish, Writer
 from regard.tasks.conventions import Conventions
 from regard.tasks.conversations import ChatData, Conversations, read_conversations, template_of
@@ -33,8 +30,6 @@ GLIMPSE = 40
 """Tokens that are written at each look at the development documents."""
 PASSES = 10.0
 """Over the texts at most when a trained encoder guesses on: what is hidden is drawn anew in each."""
-COUNTED = 20_000_000
-"""Tokens, or bytes, that the counting baselines look at: what a minute suffices for."""
 
 
 class OverDocuments:
@@ -106,7 +101,9 @@ class LanguageModelling(OverDocuments):
 
     def scores(self, model: Model, data: Any, corpus: Any) -> tuple[dict[str, float], dict[str, str]]:
         """Bits a byte that counting needs for the development documents, to be held against the model's."""
-        return ({} if isinstance(data, ChatData) else counting(data)), {}
+        if isinstance(data, ChatData):
+            return {}, {}
+        return counted_bits(data.tokenizer, data.train, data.dev, data.conventions.end), {}
 
     def glimpse(self, model: Model, data: LanguageData | ChatData) -> str:
         """How it begins a text, or answers the first question, drawn by the same seed each time, on one line."""
@@ -198,26 +195,3 @@ def _documents(recipe: Recipe) -> Documents:
         data.train, data.dev, unit=data.unit, field=data.field, skip_bad=data.skip_bad, seed=recipe.seed,
         letters=recipe.tokenizer.kind == "chars",
     )  # fmt: skip
-
-
-def counting(data: LanguageData) -> dict[str, float]:
-    """Bits for each byte of the development documents by counts of tokens, of n-grams, and by xz."""
-    train, held = (_stream(corpus, data.conventions.end) for corpus in (data.train, data.dev))
-    text, before = (data.tokenizer.decode(ids.tolist()).encode() for ids in (held, train[-COUNTED // 4 :]))
-    size = max(data.tokenizer.vocab_size, data.conventions.end + 1)
-    return {
-        "unigram_bits_per_byte": bits_per_unit(unigram_nats(train, held, size), len(text)),
-        "ngram_bits_per_byte": bits_per_unit(ngram_nats(train, held, size), len(text)),
-        "xz_bits_per_byte": 8 * xz_bytes(before, text) / max(1, len(text)),
-    }
-
-
-def _stream(corpus: Corpus, end: int) -> np.ndarray:
-    """The documents one after another, each with its end; no more than are counted."""
-    parts, total = list[np.ndarray](), 0
-    for number in range(len(corpus)):
-        parts.append(np.append(corpus.document(number).astype(np.int64), end))
-        total += len(parts[-1])
-        if total > COUNTED:
-            break
-    return np.concatenate(parts)

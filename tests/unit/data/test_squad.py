@@ -123,6 +123,20 @@ def test_tables(tmp_path: Path, name: str, text: str) -> None:
     assert who.where.startswith(f"{path}:")
 
 
+@pytest.mark.parametrize("answers", [None, [], "none yet", [{"text": 3}], {"text": ["x"]}])
+def test_questions_that_are_only_asked_need_no_answers(tmp_path: Path, answers: object) -> None:
+    """Whatever stands in their place; with answers asked for, all but an empty list is refused."""
+    asked = {"question": "Who?", "context": TEXT} | ({} if answers is None else {"answers": answers})
+    squad = {"data": [{"paragraphs": [{"context": TEXT, "qas": [asked]}]}]}
+    whole = _write(tmp_path / "a.json", json.dumps(squad).encode())
+    for path in (whole, _write(tmp_path / "a.jsonl", json.dumps(asked).encode())):
+        (read,) = read_questions([path], answered=False)
+        assert (read.question, read.context, read.answers) == ("Who?", TEXT, ())
+    if answers != []:
+        with pytest.raises(DataError, match="answers|not a JSON object|not a string"):
+            read_questions([whole])
+
+
 def test_a_start_that_is_not_given_is_found(tmp_path: Path) -> None:
     (question,) = read_questions([_write(tmp_path / "a.tsv", f"When?\t{TEXT}\t1843\n")])
     assert question.answers == (Reference("1843", 16),) and question.moved == 0
