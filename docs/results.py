@@ -24,6 +24,7 @@ NAMES = {
     "bleu": "BLEU", "chrf": "chrF", "loss": "nats a token", "bits_per_byte": "bits a byte",
     "bits_per_character": "bits a character", "exact": "exact match", "f1": "F1", "macro_f1": "macro F1",
     "mcc": "Matthews", "bag_of_words_accuracy": "bag of words",
+    "ngram_bits_per_byte": "n-grams' bits a byte", "xz_bits_per_byte": "bits a byte of xz -9",
 }  # fmt: skip
 SHORT = 2
 """Metrics of a recipe in the short table."""

@@ -67,7 +67,7 @@ def run(args: Arguments) -> int:
     if args.record:
         err_console.print(f"recorded in {ledger.record_run(args.name, outcome, metrics, hashes)}")
     rows = _verdicts(metrics, record)
-    inside = None if record is None else all(row["inside"] for row in rows)
+    inside = None if record is None else all(row["inside"] is not False for row in rows)
     if args.json:
         facts = {"recipe": args.name, "model": out, "seed": outcome.seed, "minutes": outcome.minutes}
         print_json({**facts, "updates": outcome.updates, "inside": inside, "scores": rows})
@@ -150,11 +150,11 @@ def _outcome(model: Loaded, seed: int, metrics: dict[str, dict[str, dict[str, An
 
 
 def _verdicts(metrics: dict[str, dict[str, dict[str, Any]]], record: Record | None) -> list[dict[str, Any]]:
-    """A row for each figure; without a record low, high and inside are None."""
+    """A row for each figure; of one that is not recorded low, high and inside are None."""
     rows = []
     for test, found in metrics.items():
         for metric, one in found.items():
-            figure = record.figures[test][metric] if record else None
+            figure = record.figures.get(test, {}).get(metric) if record else None
             low, high = (figure.low, figure.high) if figure else (None, None)
             inside = figure.low <= one["score"] <= figure.high if figure else None
             rows.append({"test": test, "metric": metric, **one, "low": low, "high": high, "inside": inside})
@@ -164,8 +164,8 @@ def _verdicts(metrics: dict[str, dict[str, dict[str, Any]]], record: Record | No
 def _show(name: str, rows: list[dict[str, Any]], record: Record | None, minutes: float) -> None:
     said = {True: "as recorded", False: "NOT as recorded", None: "nothing recorded"}
     cells = [
-        (row["test"], row["metric"], f"{row['score']:.4g}", f"{row['low']:.4g} to {row['high']:.4g}" if record else "",
-         said[row["inside"]])
+        (row["test"], row["metric"], f"{row['score']:.4g}",
+         "" if row["inside"] is None else f"{row['low']:.4g} to {row['high']:.4g}", said[row["inside"]])
         for row in rows
     ]  # fmt: skip
     table(["test set", "metric", "score", "a rerun should give", ""], cells)

@@ -21,8 +21,9 @@ from regard.data.files import read_lines
 from regard.data.places import find_data
 from regard.hub.atomic import write_text_atomic
 
-LEFT_OUT = {"site-packages", "test", "tests", "idlelib", "lib2to3", "__pycache__"}
-"""Folders of the standard library that are not it, or say little: what was installed, tests, and old parsers."""
+LEFT_OUT = {"site-packages", "test", "tests", "idlelib", "lib2to3", "__pycache__", "encodings", "pydoc_data"}
+"""Folders of the standard library that are not it, or say little: what was installed, tests, old parsers, and what a
+program wrote: tables of characters that differ in a few lines, and a book of help in one string."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,6 +62,11 @@ def test_a_score_outside_its_interval_is_said_and_exits_with_1(
     verdicts = {line.split()[1]: line for line in out.splitlines() if line.startswith("test ")}
     assert "NOT as recorded" in verdicts["chrf"] and "98 to 99" in verdicts["chrf"]
     assert "NOT" not in verdicts["bleu"] and "as recorded" in verdicts["bleu"]
+    del record["figures"]["test"]["chrf"]  # a metric that the ledger asks for since the runs were recorded
+    path.write_text(json.dumps(record))
+    code, out, _ = command("reproduce", "tiny", "--out", "run", "--quiet")
+    verdicts = {line.split()[1]: line for line in out.splitlines() if line.startswith("test ")}
+    assert code == 0 and "nothing recorded" in verdicts["chrf"] and "nothing" not in verdicts["bleu"]
 
 
 def test_what_cannot_be_compared_is_refused(command: Command, recipes: Path, workplace: Path) -> None:

@@ -87,8 +87,8 @@ def test_evaluate_gives_the_loss_of_training_and_by_position(
     further = json.loads(command("evaluate", "novels", "held.txt", "--context", "64", "--json")[1])
     assert further["context"] == 64 and further["metrics"]["loss"] != report["metrics"]["loss"]
     # beside it what is counted of the training texts: the lines that training itself reports
-    code, out, _ = command("train", "language-model", "pages", "--dev", "held.txt", "--out", "counted", "--json", *SMALL)
-    trained = json.loads(out)
+    words = ("train", "language-model", "pages", "--dev", "held.txt", "--out", "counted", "--json")
+    trained = json.loads(command(*words, *SMALL)[1])
     code, out, _ = command("evaluate", "counted", "held.txt", "--baseline", "pages", "--json")
     beside = {name: metric["score"] for name, metric in json.loads(out)["metrics"].items()}
     counted = {name for name in beside if name.startswith(("unigram", "ngram", "xz"))}

@@ -133,7 +133,7 @@ def test_questions_that_are_only_asked_need_no_answers(tmp_path: Path, answers: 
         (read,) = read_questions([path], answered=False)
         assert (read.question, read.context, read.answers) == ("Who?", TEXT, ())
     if answers != []:
-        with pytest.raises(DataError, match="answers|not a JSON object|not a string"):
+        with pytest.raises(DataError, match=r"answers|not a JSON object|not a string"):
             read_questions([whole])
 
 
