@@ -76,7 +76,7 @@ OPENS = {
 }
 """(model, library) -> what opens it: one function, or a list with one for each setting."""
 LIBRARIES = {
-    "regard": ("regard", "torch"), "transformers": ("transformers.models.gpt2.modeling_gpt2",),
+    "regard": ("regard.api", "regard.runtime.compiled"), "transformers": ("transformers.models.gpt2.modeling_gpt2",),
     "CTranslate2": ("ctranslate2",), "llama.cpp": ("llama_cpp",),
 }  # fmt: skip
 """What is imported before loading is timed."""

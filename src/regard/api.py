@@ -54,7 +54,7 @@ def load(
     """Open a model folder, a run folder, whose best checkpoint it takes, or a Hugging Face folder of a family we know.
 
     Args:
-        device: "cpu", "cuda", "cuda:1", "mps"; None: the quickest there is.
+        device: "cpu", "cuda", "cuda:1", "mps"; None: the quickest there is that computes in the folder's form.
         threads: to compute with, in the whole process; None leaves it as it is.
         dtype: what its matrices are brought into for use (`Loaded.fast`): "fp32", "bf16" or "int8". "auto": what a
             folder was quantised to and found to be good in, else "fp32".
@@ -72,7 +72,7 @@ def load(
     where = machine.pick_device(device)
     keep_freed_memory()
     if is_quantized(Path(path)):
-        return _quantized(Path(path), where, dtype, allow_nonfinite=allow_nonfinite)
+        return _quantized(Path(path), None if device is None else where, dtype, allow_nonfinite=allow_nonfinite)
     form: Form = "fp32" if dtype == "auto" else dtype
     _computable(form, where)
     folder = load_model(path, allow_nonfinite=allow_nonfinite)
@@ -82,7 +82,7 @@ def load(
                   form)  # fmt: skip
 
 
-def _quantized(path: Path, where: torch.device, dtype: str, *, allow_nonfinite: bool) -> Loaded:
+def _quantized(path: Path, asked: torch.device | None, dtype: str, *, allow_nonfinite: bool) -> Loaded:
     """A model whose matrices are rounded already: what is in its folder is what is computed with."""
     folder = find_model(path)
     recover_folder(folder)
@@ -98,6 +98,7 @@ def _quantized(path: Path, where: torch.device, dtype: str, *, allow_nonfinite: 
         raise CheckpointError("nothing says that this model is as good as the one it was made of", where=folder,
                               expected='"passed": true in the report in config.json', got=report.get("passed"),
                               mend=f"quantise it anew; or use it all the same: --dtype {form}")  # fmt: skip
+    where = asked or (torch.device("cpu") if form == "int8" else machine.pick_device(None))
     _computable(form, where)
     _known(described.about, folder)
     source, target, about = open_vocabularies(described)

@@ -12,6 +12,7 @@ from regard.laws import LAWS, Verdict, report_card
 from regard.laws.trial import TOLERANCE
 from regard.model import Model, make_classifier, make_model
 from regard.model.layers import Dropout
+from regard.runtime import make_fast
 
 NUMBERS = range(1, 15)
 """The laws of masks, positions and caches; those of decoding have tests of their own."""
@@ -56,6 +57,22 @@ def test_cache_laws_hold_on_a_ring_that_wraps(number: int, scheme: str, stack: s
         monkeypatch.setattr(f"regard.model.{module}.CHUNK", 4)
     verdict = LAWS[number](build(stack, scheme, "mistral"), seed=2)
     assert verdict.outcome == "pass", verdict
+
+
+OF_TRAINING = (6, 8, 14)
+"""Laws that ask for gradients too, or for saved parameters; what is made fast has neither."""
+
+
+@pytest.mark.parametrize(
+    "case", [("encoder", "relative"), ("decoder", "rope", "mistral"), ("decoder", "learned", "llama"),
+             ("both", "sinusoidal", "bert"), ("both", "rope", "marian")]
+)  # fmt: skip
+def test_laws_hold_for_what_is_used(case: tuple[str, ...], build) -> None:
+    """Texts are read and written by the fast model: masks, positions and caches are laws for it too."""
+    model = build(*case)
+    for verdict in report_card(make_fast(model), numbers=[n for n in NUMBERS if n not in OF_TRAINING]):
+        outcomes = ("pass", "undecided") if applies(verdict.number, model) else ("not applicable",)
+        assert verdict.outcome in outcomes, verdict
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -69,13 +69,13 @@ class Arguments(InUse):
 
 def run(args: Arguments) -> None:
     """Ask, and write what was found; of many questions some together, each as soon as it is there."""
-    device = args.apply()
+    args.apply()
     from regard.api import load
     from regard.tasks.extractive_qa import Answerer
 
     _refuse(args)
     context = args.context if args.context_file is None else read_context(args.context_file)
-    model = load(args.model, device=str(device), dtype=args.dtype)
+    model = load(args.model, device=args.named_device, dtype=args.dtype)
     how: dict[str, Any] = {"top_k": args.top_k, "null_threshold": args.null_threshold}
     if args.question is not None:
         found = model.answer(args.question, context or "", **how)

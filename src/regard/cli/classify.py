@@ -66,11 +66,11 @@ class Arguments(InUse):
 
 def run(args: Arguments) -> None:
     """Classify batch by batch, each written as soon as it is there."""
-    device = args.apply()
+    args.apply()
     from regard.api import load
     from regard.hub.quantized import QUANTIZED
 
-    model = load(args.model, device=str(device), dtype=args.dtype)
+    model = load(args.model, device=args.named_device, dtype=args.dtype)
     labels = model.classifier.labels
     if args.why and QUANTIZED in model.about:
         raise ConfigError("a quantised model has no gradients, which --why is made of", where=args.model,

@@ -46,7 +46,12 @@ class Common:
         machine.set_threads(self.threads)
         if self.seed is not None:
             machine.set_seed(self.seed)
-        return machine.pick_device(self.device or os.environ.get("REGARD_DEVICE"))
+        return machine.pick_device(self.named_device)
+
+    @property
+    def named_device(self) -> str | None:
+        """The device that somebody asked for; None: whichever suits."""
+        return self.device or os.environ.get("REGARD_DEVICE") or None
 
 
 @dataclass(frozen=True, kw_only=True)

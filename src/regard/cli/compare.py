@@ -23,7 +23,6 @@ from regard.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import torch
 
 SIGNIFICANT = 0.05
 NAMES = {
@@ -62,24 +61,24 @@ class Arguments(Common):
 
 def run(args: Arguments) -> None:
     """Have both models do the same, test, and say it."""
-    device = args.apply()
+    args.apply()
     from regard.hub.folder import describe_model
 
     task = describe_model(args.one).about.get("task")
     if task == "classification":
         from regard.cli.on_labels import compare_labels
 
-        _show(args, compare_labels(args, device))
+        _show(args, compare_labels(args))
     elif task == "question-answering":
         from regard.cli.on_questions import compare_questions
 
-        _show(args, compare_questions(args, device))
+        _show(args, compare_questions(args))
     elif task == "tagging":
         from regard.cli.on_tags import compare_tags
 
-        _show(args, compare_tags(args, device))
+        _show(args, compare_tags(args))
     else:
-        _show(args, _translate_twice(args, device))
+        _show(args, _translate_twice(args))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,14 +101,14 @@ class Compared:
     more: dict[str, Any] = field(default_factory=dict)
 
 
-def _translate_twice(args: Arguments, device: torch.device) -> Compared:
+def _translate_twice(args: Arguments) -> Compared:
     from regard.api import load
 
     pairs = evaluate.read_data(args.data, args.columns, args.to)
     if len(languages := sorted({*(pairs.to or ())})) > 1:  # BLEU has no one way to cut the words of several
         raise ConfigError("the references are in several languages", expected="one", got=", ".join(languages),
                           mend="compare on one of them at a time")  # fmt: skip
-    models = [load(path, device=str(device)) for path in (args.one, args.two)]
+    models = [load(path, device=args.named_device) for path in (args.one, args.two)]
     language = pairs.to[0] if pairs.to else models[0].languages[1]
     outputs = [evaluate.translations(model, pairs, beam=args.beam, quiet=args.quiet) for model in models]
     return Compared(

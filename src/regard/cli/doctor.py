@@ -26,7 +26,7 @@ from regard.errors import DataError
 from regard.hub.packaged import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import torch
 
@@ -131,18 +131,18 @@ def _data(args: Arguments) -> int:
 
 def _machine(args: Arguments) -> int:
     from regard.machine import describe_machine, self_test, speeds
-    from regard.runtime import FORMS, absence, measured_way
+    from regard.runtime import FORMS, absence, measured_way, slower_here
 
     device = args.apply()
     machine, checks = describe_machine(), self_test(device)
     measured = speeds(device, refresh=True) if args.speed else None
-    missing = absence()
+    missing, lacks = absence(), slower_here()
     ways = {form: measured_way(form, refresh=True) for form in FORMS} if args.speed else {}
     if args.json:
-        facts = {"kernels": missing or "compiled", "ways": ways or None}
+        facts = {"kernels": missing or "compiled", "lacks": lacks, "ways": ways or None}
         print_json(_as_json(machine, device, checks, measured) | facts)
     else:
-        _show_machine(machine, device, missing)
+        _show_machine(machine, device, missing, lacks)
         _show_checks(checks)
         if measured:
             _show_speeds(measured, device, ways)
@@ -157,7 +157,7 @@ def _as_json(
     return {"regard": __version__, **vars(machine), "device": str(device), "self_test": tests, **speed}
 
 
-def _show_machine(machine: Machine, device: torch.device, missing: str | None) -> None:
+def _show_machine(machine: Machine, device: torch.device, missing: str | None, lacks: Sequence[str]) -> None:
     rows = [
         ("regard", f"{__version__}, torch {machine.torch}, Python {machine.python}"),
         ("cpu", f"{machine.cpu}, {machine.instruction_set}"),
@@ -167,6 +167,7 @@ def _show_machine(machine: Machine, device: torch.device, missing: str | None) -
         ("devices", ", ".join(machine.devices)),
         ("device", str(device)),
         ("decoding", "kernels compiled for this CPU" if missing is None else f"by plain torch, slower: {missing}"),
+        ("many rows", f"slower than elsewhere: {'; '.join(lacks)}" if lacks else "matrices in the CPU's own order"),
     ]
     table(["machine", ""], rows)
 

@@ -43,14 +43,14 @@ class Arguments(InUse):
 
 def run(args: Arguments) -> None:
     """Embed some hundred lines at a time, and write."""
-    device = args.apply()
+    args.apply()
     from regard.api import TOGETHER, load
     from regard.hub.atomic import replace_file
 
     if args.out.suffix != ".npy":
         raise ConfigError("the file is an array of NumPy's", where="--out", expected="a name that ends in .npy",
                           got=args.out, mend=f"--out {args.out.with_suffix('.npy')}")  # fmt: skip
-    model = load(args.model, device=str(device), dtype=args.dtype)
+    model = load(args.model, device=args.named_device, dtype=args.dtype)
     if args.file == Path("-") and sys.stdin.isatty() and not args.quiet:
         err_console.print("lines of text, then Ctrl-D")
     began, parts = time.monotonic(), [model.embed([], pooling=args.pooling)]

@@ -89,13 +89,12 @@ class Arguments(OnPairs, InUse):
 
 def run(args: Arguments) -> None:
     """Score, show."""
-    device = args.apply()
+    args.apply()
     from regard.api import load
 
-    model = load(args.model, device=str(device), dtype=args.dtype)
+    model = load(args.model, device=args.named_device, dtype=args.dtype)
     refuse_flags(args, model.task)
-    if args.dtype in ("bf16", "int8"):
-        model = replace(model, model=model.fast, form=None)  # for losses too, which the plain model would tell else
+    model = replace(model, model=model.fast, form=None)  # for losses too, which the plain model would tell else
     began = time.monotonic()
     examples, metrics, more = measure(model, args)
     report = {

@@ -69,11 +69,11 @@ class Arguments(InUse):
 
 def run(args: Arguments) -> None:
     """Stream one continuation, or write several when they are done."""
-    device = args.apply()
+    args.apply()
     from regard.api import load
 
     prompt = standard_input() if args.prompt is None else args.prompt
-    model = load(args.model, device=str(device), dtype=args.dtype)
+    model = load(args.model, device=args.named_device, dtype=args.dtype)
     options: dict[str, Any] = {
         name: getattr(args, name)
         for name in (

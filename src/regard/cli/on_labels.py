@@ -17,8 +17,6 @@ from regard.cli.console import err_console
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    import torch
-
     from regard.cli.compare import Arguments as ComparedArguments
     from regard.cli.compare import Compared
     from regard.cli.evaluate import Arguments
@@ -57,14 +55,14 @@ def evaluate_labels(model: Loaded, args: Arguments) -> tuple[int, Metrics, dict[
     return len(examples), metrics, more
 
 
-def compare_labels(args: ComparedArguments, device: torch.device) -> Compared:
+def compare_labels(args: ComparedArguments) -> Compared:
     """What two classifiers say of the same examples, by the first two scores of their kind, in percent."""
     from regard.api import load
     from regard.cli.compare import Compared
     from regard.data.label_checks import clean_labelled, refuse_unseen
     from regard.tasks.scores import paired_p
 
-    models = [load(path, device=str(device)) for path in (args.one, args.two)]
+    models = [load(path, device=args.named_device) for path in (args.one, args.two)]
     labels = [model.classifier.labels for model in models]
     if (labels[0].kind, labels[0].names) != (labels[1].kind, labels[1].names):
         raise ConfigError("the two models do not tell the same classes apart", where=args.two,

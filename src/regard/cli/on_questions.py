@@ -19,8 +19,6 @@ from regard.cli.console import err_console, open_output, progress
 from regard.errors import ConfigError
 
 if TYPE_CHECKING:
-    import torch
-
     from regard.cli.compare import Arguments as ComparedArguments
     from regard.cli.compare import Compared
     from regard.cli.evaluate import Arguments
@@ -77,14 +75,14 @@ def _errors(questions: Questions, said: Sequence[str], scores: Scores) -> list[d
     return sorted(rows, key=lambda row: row["f1"])
 
 
-def compare_questions(args: ComparedArguments, device: torch.device) -> Compared:
+def compare_questions(args: ComparedArguments) -> Compared:
     """What two models answer to the same questions, by exact match and F1."""
     from regard.api import load
     from regard.cli.compare import Compared
     from regard.tasks.squad_metrics import paired_p, score_answers
 
     questions = _read(args.data)
-    models = [load(path, device=str(device)) for path in (args.one, args.two)]
+    models = [load(path, device=args.named_device) for path in (args.one, args.two)]
     said = [answers(model, questions, quiet=args.quiet)[1] for model in models]
     one, two = (score_answers(texts, questions.items) for texts in said)
     signature, metrics = one.metrics()["exact"]["signature"], Metrics()

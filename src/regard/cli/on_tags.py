@@ -16,8 +16,6 @@ import numpy as np
 from regard.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    import torch
-
     from regard.cli.compare import Arguments as ComparedArguments
     from regard.cli.compare import Compared
     from regard.cli.evaluate import Arguments
@@ -53,13 +51,13 @@ def evaluate_tags(model: Loaded, args: Arguments) -> tuple[int, dict[str, dict[s
     return len(sentences), metrics, more
 
 
-def compare_tags(args: ComparedArguments, device: torch.device) -> Compared:
+def compare_tags(args: ComparedArguments) -> Compared:
     """What two taggers say of the same sentences, by F1 of spans, in percent; they must find the same kinds."""
     from regard.api import load
     from regard.cli.compare import Compared
     from regard.tasks.scores import paired_p
 
-    models = [load(path, device=str(device)) for path in (args.one, args.two)]
+    models = [load(path, device=args.named_device) for path in (args.one, args.two)]
     for path, model in zip((args.one, args.two), models, strict=True):
         if model.task != "tagging":
             raise ConfigError("this model tags nothing", where=path, expected="one of tagging", got=model.task)

@@ -58,13 +58,13 @@ class Examples:
 
 def run(args: Arguments) -> None:
     """Score batch by batch, each written as soon as it is there."""
-    device = args.apply()
+    args.apply()
     from regard.api import TOGETHER, load
     from regard.hub.folder import describe_model
 
     alone = describe_model(args.model).about.get("task") == "language-model"
     examples = _texts(args) if alone else _pairs(args)
-    model, sides, to = load(args.model, device=str(device)), list(examples.sides.values()), examples.to
+    model, sides, to = load(args.model, device=args.named_device), list(examples.sides.values()), examples.to
     if long := model.too_long(*sides, to=to):
         raise DataError(
             "a text is longer than the model reads", where=examples.where(long[0]), mend="split it, or leave it out",

@@ -44,10 +44,10 @@ class Arguments(InUse):
 
 def run(args: Arguments) -> None:
     """Tag batch by batch, each written as soon as it is there."""
-    device = args.apply()
+    args.apply()
     from regard.api import TOGETHER, load
 
-    model = load(args.model, device=str(device), dtype=args.dtype)
+    model = load(args.model, device=args.named_device, dtype=args.dtype)
     model.tag([])  # a model that cannot is refused before anything is read
     if args.file == Path("-") and sys.stdin.isatty() and not args.quiet:
         err_console.print("a line to tag, then Enter; Ctrl-D ends")

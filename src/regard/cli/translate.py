@@ -71,11 +71,11 @@ class Arguments(InUse):
 
 def run(args: Arguments) -> None:
     """Translate batch by batch, each written as soon as it is there."""
-    device = args.apply()
+    args.apply()
     from regard.api import TOGETHER, load
 
     warnings.simplefilter("ignore")  # what was left out is told below, with the line's number
-    model = load(args.model, device=str(device), dtype=args.dtype)
+    model = load(args.model, device=args.named_device, dtype=args.dtype)
     if args.file == Path("-") and sys.stdin.isatty() and not args.quiet:
         err_console.print("a line to translate, then Enter; Ctrl-D ends")
     batches = arriving(TOGETHER) if args.file == Path("-") else slices(args.file, TOGETHER)

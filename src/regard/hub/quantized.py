@@ -4,10 +4,12 @@
     model.safetensors   bf16: every tensor in bfloat16
                         int8: NAME.weight (N, K) int8 with NAME.scale (N,) float32 beside it, vectors in float32
 
-What is unusual: the file is mapped into memory and never read as a whole, so what is not used costs nothing, and
-processes share what is. All the same no value is taken on trust: NaN, infinities and scales that stand for nothing are
-refused, which needs one look at the floats. (A file that somebody cuts short while it is open ends the process; regard
-itself only ever puts another in its place.)
+What is unusual: the file is mapped into memory, and matrices of int8 are computed with where they lie in it, but for
+those of Q, K and V, which `regard.runtime` puts together; processes share what is mapped. (bfloat16 is put in the order
+that the CPU reads quickest, where it has units for it.) All the same no value is taken on trust: NaN, infinities and
+scales that stand for nothing are refused, which needs one look at the floats, as the sums of a manifest need one at the
+file. (A file that somebody cuts short while it is open ends the process; regard itself only ever puts another in its
+place.)
 What it does not know: how such tensors are computed with (`regard.runtime`), and how good the model still is.
 
 Shapes: N outputs, K inputs.

@@ -104,6 +104,8 @@ class DecodeState:
     """(B,) the caches' row that each row writes to, once some have branched; no two share one."""
     lies: Tensor | None = None
     """(B, slots) the caches' row in which each slot of a row lies, once some have branched."""
+    order: Tensor | None = None
+    """(1, slots) counting from 0, made once."""
 
     @property
     def slots(self) -> int:
@@ -153,7 +155,7 @@ class DecodeState:
             order = columns.expand(batch, -1)
             mask = Mask(q_pos=order, k_pos=order, causal=True, window=self.window, aligned=True)
             return Step(pos=pos, mask=mask, target=target)
-        mask = Mask(q_pos=pos, k_pos=self._held(), causal=True, window=self.window, holes=True)
+        mask = Mask(q_pos=pos, k_pos=self._held(), causal=True, window=self.window, holes=self.window is not None)
         return Step(pos=pos, mask=mask, target=target, slots=mask.k_pos.size(1))
 
     def _single_pass(self, ids: Tensor, real: Tensor | None, pos: Tensor | None, documents: Tensor | None) -> Step:
@@ -179,7 +181,8 @@ class DecodeState:
         else:
             k_pos = self._held()[:1]
             seen = width == 1 and (self.window is None or self.longest <= self.window)
-            mask = Mask(q_pos=pos, k_pos=k_pos, causal=not seen, window=None if seen else self.window, holes=not seen)
+            hidden = None if seen else self.window
+            mask = Mask(q_pos=pos, k_pos=k_pos, causal=not seen, window=hidden, holes=hidden is not None)
             if slot + width <= self.slots:
                 return Step(pos=pos, mask=mask, target=slot, slots=k_pos.size(1))
         assert self.length is not None
@@ -200,9 +203,16 @@ class DecodeState:
         return replace(step, homes=self.homes, lies=None if step.slots is None else self.lies[:, : step.slots])
 
     def _held(self) -> Tensor:
-        """The position that each slot holds, (B, S): the last p < length with p = slot mod slots; below 0: none yet."""
+        """The position that each slot holds, (B|1, S): the last p < length with p = slot mod slots; below 0: none yet.
+
+        Without a window it is the slot's own number: those that a row has not reached come after its query.
+        """
         assert self.length is not None
-        slot = torch.arange(min(self.longest, self.slots), device=self.length.device)[None]
+        if self.order is None:
+            self.order = torch.arange(self.slots, device=self.length.device)[None]
+        slot = self.order[:, : self.longest]
+        if self.window is None:
+            return slot
         last = self.length[:, None] - 1
         return last - (last - slot) % self.slots
 

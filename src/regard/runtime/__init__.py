@@ -3,7 +3,7 @@
 from regard.runtime.choice import Way, measured_way
 from regard.runtime.fast import furnish, make_fast, narrowed
 from regard.runtime.host import keep_freed_memory, longest_open, open_attention_until
-from regard.runtime.products import FORMS, Form
+from regard.runtime.products import FORMS, Form, slower_here
 from regard.runtime.rows import absence
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "measured_way",
     "narrowed",
     "open_attention_until",
+    "slower_here",
 ]

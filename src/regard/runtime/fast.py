@@ -176,10 +176,12 @@ def _matrices(model: Model) -> list[str]:
 @torch.no_grad()
 def furnish(model: Model, tensors: Mapping[str, Tensor], form: Form) -> Model:
     """Put tensors of `narrowed` into a model of the same configuration that nobody else holds (it may be on meta)."""
-    way = way_of(form)
+    # An encoder in float32 has no steps of few rows. Numba, a quarter of what a short text takes, stays unread then.
+    plain = form == "fp32" and not model.config.n_decoder_layers
+    way, compiled = (Way(), False) if plain else (way_of(form), absence() is None)
     for path, module in [*model.named_modules()]:
         if isinstance(module, Attention):
-            _join(module, tensors, path, way)
+            _join(module, tensors, path, way, compiled=compiled)
     for path, module in [*model.named_modules()]:
         if isinstance(module, nn.Linear):
             _put(model, path, _linear(tensors, path, _way_there(way, path)))
@@ -209,11 +211,11 @@ def _furnish_head(head: LMHead, tensors: Mapping[str, Tensor], transformer: Tran
     head.fast = fast
 
 
-def _join(attention: Attention, tensors: Mapping[str, Tensor], path: str, way: Way) -> None:
+def _join(attention: Attention, tensors: Mapping[str, Tensor], path: str, way: Way, *, compiled: bool) -> None:
     """Make it a FastAttention, and of self-attention's three matrices one."""
     attention.__class__ = FastAttention
     assert isinstance(attention, FastAttention)
-    attention.compiled, attention.qkv = absence() is None, None
+    attention.compiled, attention.qkv = compiled, None
     if path.endswith("self_attn"):
         attention.widths = [layer.out_features for layer in (attention.q, attention.k, attention.v)]
         parts = [f"{path}.{name}" for name in "qkv"]

@@ -137,6 +137,18 @@ def packed_linear(x: Tensor, packed: Tensor, bias: Tensor | None, activation: st
     return torch.ops.mkldnn._linear_pointwise(x, packed, bias, name, [], algorithm)
 
 
+def slower_here() -> list[str]:
+    """What products of many rows must do without on this machine and with this torch, in words."""
+    lacks = []
+    if not can_pack(torch.float32):
+        lacks.append("this torch orders no matrices for oneDNN")
+    elif pack(torch.zeros(8, 8, dtype=torch.bfloat16)) is None:
+        lacks.append("no bfloat16 in oneDNN on this CPU")
+    if not hasattr(torch, "_int_mm"):
+        lacks.append("this torch has no product of int8")
+    return lacks
+
+
 def can_sum_int8() -> bool:
     """Whether a product of int8 is three passes here."""
     return hasattr(torch, "_int_mm") and absence() is None

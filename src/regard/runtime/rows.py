@@ -29,11 +29,18 @@ def absence() -> str | None:
         if error.name in ("numba", "llvmlite"):
             return "Numba is not installed: pip install 'regard[fast]'"
         return f"Numba cannot be used here: {error}"
+    except Exception as error:  # it looks for a folder to keep what it compiles in before it compiles anything
+        mend = "; NUMBA_CACHE_DIR names a folder that can be written" if "cache" in str(error) else ""
+        return f"Numba cannot be used here: {_first_line(error)}{mend}"
     try:
         _run(rows_times_matrix, torch.zeros(1, 8), Matrix(torch.zeros(8, 8)), torch.empty(1, 8))
     except Exception as error:  # whatever keeps a compiler from compiling here is a reason to do without it
-        return f"Numba cannot compile here: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        return f"Numba cannot compile here: {_first_line(error)}"
     return None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 class Matrix:

@@ -21,6 +21,7 @@ from regard.hub.quantized import is_quantized, skeleton, write_quantized
 from regard.hub.weights import WEIGHTS, read_weights, write_weights
 from regard.model import Model, Relative, TransformerConfig, head_name, make_model
 from regard.runtime import Form, furnish, make_fast, narrowed
+from regard.runtime.products import FastLinear
 from regard.text import Tokenizer
 from regard.training.start import open_origin
 
@@ -91,7 +92,12 @@ def test_a_real_model_opens_where_its_file_is(model_dir: Callable[[str], Path], 
     assert torch.equal(ours, theirs)
     assert found.generate(prompt, max_tokens=20).ids == plain.generate(prompt, max_tokens=20).ids
     if sys.platform == "linux":
-        assert str(folder / WEIGHTS) in Path("/proc/self/maps").read_text(), "the weights were copied"
+        (line,) = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(folder / WEIGHTS) in line]
+        begin, end = (int(place, 16) for place in line.split()[0].split("-"))
+        held = {path: layer.weight for path, layer in found.model.named_modules() if isinstance(layer, FastLinear)}
+        copied = {path.split(".")[-1] for path, weight in held.items()
+                  if weight is not None and not begin <= weight.data_ptr() < end}  # fmt: skip
+        assert len(held) > 10 and copied == {"qkv"}, "all but what is put together of three lies in the file"
 
 
 def change(folder: Path, tensors: dict[str, Tensor | None]) -> None:

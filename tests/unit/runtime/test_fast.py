@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -119,18 +121,31 @@ def test_hypotheses_of_a_source_share_it() -> None:
     assert all((a - b).abs().max() < 1e-5 for a, b in zip(*found, strict=True))
 
 
-@pytest.mark.skipif(rows.absence() is not None, reason="there are no kernels here")
+@pytest.fixture
+def with_threads() -> Iterator[Callable[[int], None]]:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_threads_change_nothing(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To what the kernels for few rows do."""
-    monkeypatch.setattr(fast_module, "way_of", lambda form: Way(few=8))
-    fast = make_fast(make_language_model(TransformerConfig(**SIZES, **AXES["gpt2"])).eval(), form)
-    two = steps(fast, IDS[:1])
-    torch.set_num_threads(1)
-    try:
-        assert torch.equal(steps(fast, IDS[:1])[:, -5:], two[:, -5:])
-    finally:
-        torch.set_num_threads(2)
+@pytest.mark.parametrize("few", [0, 8])
+def test_threads_agree(
+    model: Model, form: Form, few: int, with_threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prefill of three rows and steps of three and one, by either kind of product; what the kernels do, to the bit."""
+    if few and rows.absence() is not None:
+        pytest.skip("there are no kernels here")
+    monkeypatch.setattr(fast_module, "way_of", lambda form: Way(few=few))
+    fast, said = make_fast(model, form), []
+    for threads in (1, 2):
+        with_threads(threads)
+        said.append([steps(fast, IDS), steps(fast, IDS[:1], slice(0, 1))])
+    for one, two in zip(*said, strict=True):
+        assert (one - two).abs().max() < (1e-5 if form == "fp32" else TOLERANCES[form] * float(one.std()))
+    if few and isinstance(model.config.positions, Learned):
+        alone = [rows_alone[:, -5:] for _, rows_alone in said]
+        assert torch.equal(*alone), "a step of one row is the kernels' alone, and their sums are one core's"
 
 
 @pytest.mark.skipif(rows.absence() is not None, reason="there are no kernels here")
@@ -247,3 +262,18 @@ def test_hypotheses_that_branch_say_what_each_would_say_alone(model: Model, form
             for source, text in zip((source for source in sources for _ in range(2)), texts, strict=True)
         ]
         torch.testing.assert_close(said, torch.stack(alone), atol=5e-5, rtol=0)
+
+
+def test_an_encoder_in_float32_reads_without_numba() -> None:
+    """A quarter of the time of a short text goes to importing it, and none of its kernels would be called."""
+    script = (
+        "import sys, torch\n"
+        "from regard.model import TransformerConfig, make_model\n"
+        "from regard.runtime import make_fast\n"
+        "config = TransformerConfig(vocab_size=50, d_model=16, n_heads=2, d_ff=32, max_len=20, n_encoder_layers=2)\n"
+        "fast = make_fast(make_model(config, 'masked-lm').eval())\n"
+        "with torch.no_grad(): fast.logits(fast.transformer.encode(torch.ones(1, 3, dtype=torch.long)))\n"
+        "print('numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

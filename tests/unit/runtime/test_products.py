@@ -10,7 +10,7 @@ import torch
 
 from regard.model.layers import ACTIVATIONS
 from regard.runtime import rows
-from regard.runtime.products import FastLinear, int8_linear, pack, packed_linear, quantise_rows
+from regard.runtime.products import FastLinear, int8_linear, pack, packed_linear, quantise_rows, slower_here
 from regard.runtime.rows import Matrix, few_queries_attend, few_rows_times, int8_rows_times
 
 compiled = pytest.mark.skipif(rows.absence() is not None, reason="there are no kernels here")
@@ -125,3 +125,16 @@ def test_scores_far_apart_and_scores_that_are_no_numbers() -> None:
     assert (few_queries_attend(q, k, v, None, 1.0) - expected).abs().max() < 1e-5
     k[0, 0, 3, 2] = torch.nan
     assert few_queries_attend(q, k, v, None, 1.0).isnan().all()
+
+
+def test_what_a_machine_lacks_is_told_and_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another torch may have neither oneDNN's order nor a product of int8."""
+    monkeypatch.setattr("regard.runtime.products.absence", lambda: "there is no Numba here")
+    x, w = torch.randn(9, 64), torch.randn(48, 64)
+    whole, scale = quantise_rows(w)
+    expected = int8_linear(x, whole, scale, None)
+    monkeypatch.delattr(torch, "_int_mm")
+    monkeypatch.setattr("regard.runtime.products.can_pack", lambda dtype: False)
+    assert slower_here() == ["this torch orders no matrices for oneDNN", "this torch has no product of int8"]
+    assert (FastLinear(whole, None, scale=scale)(x) - expected).abs().max() < 0.05 * float(expected.std())
+    assert torch.equal(FastLinear(w, None)(x), x @ w.T)
