@@ -1,13 +1,11 @@
-"""Draw the pictures of the README from a trained translator: python docs/pictures.py runs/en-de
+"""Draw the README's picture of a trained translator: python docs/pictures.py runs/en-de
 
 docs/alignment.svg  who the decoder looked at while it translated one sentence: cross-attention, the mean over the heads
                     of each layer, read through `watch` in one teacher-forced pass; rows are target tokens and sum to 1
-docs/curves.svg     the run's own curves
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from matplotlib.figure import Figure
 import regard
 from regard.inspect.alignment import pair_attention
 
-SENTENCE = "A woman with a red umbrella is walking two dogs in the park."
+SENTENCE = "Two young children are playing football on the beach."
 HERE = Path(__file__).parent
 
 
@@ -30,7 +28,7 @@ def draw(loaded: regard.api.Loaded, path: Path) -> None:
     for i, weights in enumerate(layers):
         axis = figure.add_subplot(grid[i, 0])
         axis.imshow(weights, cmap="Blues", vmin=0, aspect="auto")
-        axis.set(title=f"layer {i}", xticks=[], yticks=[])
+        axis.set(title=f"layer {i + 1}", xticks=[], yticks=[])
         axis.title.set_fontsize(8)
     axis = figure.add_subplot(grid[:, 1])
     axis.imshow(layers.mean(0), cmap="Blues", vmin=0, aspect="auto")
@@ -41,10 +39,8 @@ def draw(loaded: regard.api.Loaded, path: Path) -> None:
 
 
 def main() -> None:
-    """Write both pictures."""
-    run = Path(sys.argv[1])
-    draw(regard.load(run), HERE / "alignment.svg")
-    shutil.copy(run / "curves.svg", HERE / "curves.svg")
+    """Write it."""
+    draw(regard.load(sys.argv[1]), HERE / "alignment.svg")
 
 
 if __name__ == "__main__":

@@ -131,7 +131,7 @@ class Loaded(Understanding):
             prefix: what each translation begins with, "" for nothing. Such a text is not cut into sentences.
             glossary: source term -> target term. Where a source holds the one, its translation holds the other.
             protect: what a translation must copy: "placeholders", addresses and markup ({name}, %s, https://a.org,
-                <b>); "numbers", these and each run of digits; "none".
+                <b>); "numbers", these and each number; "none".
             no_repeat_ngram: say no so many tokens in a row twice in a sentence; 0: do. (Loops end anyway: no output
                 grows longer than the length of its source allows.)
 

@@ -62,7 +62,7 @@ class Arguments(InUse):
     glossary: Annotated[Path | None, arg(metavar="FILE.tsv", help_behavior_hint="")] = None
     """Source term, TAB, target term: where a line holds the one, its translation holds the other."""
     protect: Literal["none", "placeholders", "numbers"] = "placeholders"
-    """What is copied: {name}, %s, addresses and <b>; these and digits; or nothing."""
+    """What is copied: {name}, %s, addresses and <b>; these and numbers, as they are written; or nothing."""
     no_repeat_ngram: Annotated[int, arg(metavar="N")] = 0
     """Say no N tokens in a row twice in a sentence; 0: do."""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None

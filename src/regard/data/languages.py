@@ -7,6 +7,7 @@ What is unusual: a code is recognised only where a mistake is unlikely, so bare 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 # ISO 639-1, two letters each.
@@ -28,6 +29,18 @@ def is_language(name: str) -> bool:
 def is_tag(name: str) -> bool:
     """Whether this could be meant as a code where a code is expected: `de`, `cmn`, `zh-Hans`, `deu_Latn`."""
     return re.fullmatch(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*", name) is not None
+
+
+def language_of(code: str) -> str:
+    """The code without its region or script, in small letters: de for de-DE."""
+    return re.split("[-_]", code.lower())[0]
+
+
+def spoken(wanted: str | None, codes: Iterable[str]) -> str | None:
+    """Which of some codes is meant: the wanted one itself, or else the first of its regions, en-US for en."""
+    low, codes = (wanted or "").lower(), list(codes)
+    same = [code for code in codes if code.lower() == low] + [code for code in codes if language_of(code) == low]
+    return same[0] if same else None
 
 
 def bare(path: Path) -> Path:

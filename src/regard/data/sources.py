@@ -7,7 +7,6 @@ What it does not know: tokens, batches, and whether the pairs are any good (`dat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from regard.data.files import MAX_BYTES, Lines, shorten
-from regard.data.languages import bare, is_language, suffix_language
+from regard.data.languages import bare, is_language, language_of, spoken, suffix_language
 from regard.data.tables import Columns, Skipped, find_columns, rows
 from regard.data.tmx import units
 from regard.errors import ConfigError, DataError
@@ -157,12 +156,12 @@ def _read_table(lines: Lines, wanted: tuple[str, str] | None, skipped: Skipped) 
 def _read_tmx(lines: Lines, wanted: tuple[str, str] | None, skipped: Skipped) -> Pairs:
     source, target, to, numbers, sources = list[str](), list[str](), list[str](), list[int](), set[str]()
     for unit in units(lines, skipped):
-        first = _spoken(wanted[0] if wanted else unit.source, unit.texts)
+        first = spoken(wanted[0] if wanted else unit.source, unit.texts)
         if first is None and not wanted:
             mend = "say which two: --languages en,de"
             raise DataError("no source language is named here", where=f"{lines.path}:{unit.line}",
                             got=" ".join(unit.texts), mend=mend)  # fmt: skip
-        others = [code for code in unit.texts if code != first] if not wanted else [_spoken(wanted[1], unit.texts)]
+        others = [code for code in unit.texts if code != first] if not wanted else [spoken(wanted[1], unit.texts)]
         for second in others:
             if first is not None and second is not None:
                 sources.add(first)
@@ -170,14 +169,9 @@ def _read_tmx(lines: Lines, wanted: tuple[str, str] | None, skipped: Skipped) ->
                 target.append(unit.texts[second])
                 to.append(second)
                 numbers.append(unit.line)
+    plain = {code.lower(): code for code in to}  # a memory that has de has de-DE as the same; pt-BR and pt-PT are two
+    to = [plain.get(language_of(code), code) for code in to]
     one, two = (codes.pop() if len(codes) == 1 else None for codes in (sources, set(to)))
     several = to if two is None and not wanted else None
     digest = {str(lines.path): lines.sha256}
     return Pairs(source, target, wanted or (one, two), (lines.path,), numbers, digest, tuple(skipped.errors), several)
-
-
-def _spoken(wanted: str | None, texts: Mapping[str, str]) -> str | None:
-    """The language among `texts` that was asked for: itself, or else one of its regions, en-US for en."""
-    low = (wanted or "").lower()
-    itself = [code for code in texts if code.lower() == low]
-    return next(iter(itself + [code for code in texts if re.split("[-_]", code.lower())[0] == low]), None)

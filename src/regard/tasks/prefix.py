@@ -14,6 +14,7 @@ import difflib
 from collections.abc import Iterable
 
 from regard.data import Pairs
+from regard.data.languages import language_of, spoken
 from regard.errors import ConfigError
 from regard.text import Tokenizer
 
@@ -54,6 +55,9 @@ def source_prefix(
     languages = target_languages(tokenizer)
     if to is None and len(languages) == 1:
         to = languages[0]
+    known = languages or ((only,) if only else ())
+    if to is not None and to not in known:  # a region of what it knows, de-AT of de, or the language of a region
+        to = spoken(language_of(to), known) or to
     if languages:
         if to not in languages:
             near = difflib.get_close_matches(to or "", languages, n=1)
@@ -82,6 +86,8 @@ def source_prefixes(tokenizer: Tokenizer, pairs: Pairs, tag: str | None = None) 
     """
     only = pairs.languages[1]
     codes = [only] * len(pairs) if pairs.to is None else pairs.to
+    if tag is not None:
+        _known(tokenizer, tag_token(tag))
     try:
         prefix = {code: source_prefix(tokenizer, code, tag, only=only) for code in set(codes)}
     except ConfigError as error:

@@ -1,11 +1,11 @@
-"""What must come out of a source as it is: glossary terms, placeholders, numbers, a given beginning.
+"""What must come out of a source as it is: glossary terms, a given beginning; and what is copied, which it finds.
 
-    Terms({"bike": "Rad"})        "Click {name} by bike."  ->  "{name}" and "Rad" must be in the output
+    Terms({"bike": "Rad"})        "Click {name} by bike."  ->  "Rad" must be in the output, and {name} is a copy
 
 What is unusual: the search is only made to say the *tokens* of what is required (`generate.constraints`), and knows
 where it did. There the text is put in as it was given, so that nothing is lost to a vocabulary that cannot write it,
 to its normal form, or to a neighbour that would run into it; a space is put between where one would.
-What it does not know: models, files.
+What it does not know: models, files, and where copies go (`tasks.copies`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch import Tensor
 from regard.errors import ConfigError
 from regard.generate import Constraint, Hypothesis, Phrase
 from regard.text import Tokenizer
-from regard.text.placeholders import COPIED, find
+from regard.text.placeholders import COPIED, NUMBER, find
 
 Protect = Literal["none", "placeholders", "numbers"]
 MOST_TERMS = 16
@@ -40,7 +40,7 @@ class Terms:
     Attributes:
         glossary: source term -> target term. A term counts where it stands on its own, written just so; the longest of
             several at one place, and once however often it stands there.
-        protect: copy placeholders, addresses and markup (`text.placeholders`); "numbers": and each run of digits.
+        protect: copy placeholders, addresses and markup (`text.placeholders`); "numbers": and each number.
     """
 
     glossary: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Terms:
         terms = sorted(self.glossary, key=lambda term: (-len(term), term))
         kinds = [] if self.protect == "none" else [COPIED]
         kinds += [f"(?P<term>{'|'.join(map(_alone, terms))})"] if terms else []
-        kinds += [r"\d+"] if self.protect == "numbers" else []
+        kinds += [NUMBER] if self.protect == "numbers" else []
         return re.compile("|".join(kinds), re.VERBOSE) if kinds else None
 
     def _found(self, text: str) -> Iterator[re.Match[str]]:
@@ -70,10 +70,18 @@ class Terms:
         return sorted({*find(text), *(found.span() for found in self._found(text))})
 
     def required(self, text: str) -> list[str]:
-        """What must be in an output of this source; what is copied as often as it is in the source."""
-        found = list(self._found(text))
-        terms = dict.fromkeys(self.glossary[one[0]] for one in found if self.glossary and one["term"])
-        return [*terms, *(one[0] for one in found if not self.glossary or not one["term"])]
+        """The target terms that must be in an output of this source."""
+        found = self._found(text) if self.glossary else ()
+        return list(dict.fromkeys(self.glossary[one[0]] for one in found if one["term"]))
+
+    def copied(self, text: str) -> list[tuple[int, int]]:
+        """Where what is copied stands in a text, in order and apart."""
+        return [one.span() for one in self._found(text) if not self.glossary or not one["term"]]
+
+    def lacks(self, text: str, copies: Sequence[str]) -> bool:
+        """A translation has some of them not as often as they are in this list."""
+        there = Counter(text[start:end] for start, end in self.copied(text))
+        return not Counter(copies) <= there
 
 
 def _alone(term: str) -> str:
@@ -172,10 +180,7 @@ def _followed(text: str, required: str, rest: str) -> str:
 
 def _stands(before: str, required: str, after: str) -> bool:
     """Whether what is required would be read as itself between these."""
-    if _run_together(before, required) or _run_together(required, after):
-        return False
-    copied = find(required) == [(0, len(required))]
-    return not copied or (len(before), len(before) + len(required)) in find(before + required + after)
+    return not (_run_together(before, required) or _run_together(required, after))
 
 
 def _run_together(one: str, two: str) -> bool:

@@ -3,14 +3,16 @@
 What is unusual: nothing raises for odd text. Whatever is typed is plain text (`</s>` too), an empty text has an empty
 translation, and all white space between and around sentences is kept. A text is cut only where a sentence or a line
 ends, or where the model could not read it whole, or never learned to; a word still too long is read as far as it goes.
-That is counted, as are the parts whose translation was cut at its greatest length.
+That is counted, as are the parts whose translation was cut at its greatest length. What must be copied and did not come
+out by itself is put in afterwards (`tasks.copies`). A text in capitals is read in small letters, where the vocabulary
+has those in fewer pieces, and its translation written in capitals.
 What it does not know: files, how results are shown.
 """
 
 from __future__ import annotations
 
 import math
-import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,13 +21,14 @@ from regard.generate import Hypothesis
 from regard.model import Model
 from regard.tasks.alignment import align_pairs
 from regard.tasks.conventions import Conventions
+from regard.tasks.copies import Copy, Links, is_bare, place, strip, wide
 from regard.tasks.prefix import source_prefix
 from regard.tasks.search import search_translations
 from regard.tasks.terms import MOST_TERMS, Demand, Terms, demand
 from regard.text import Tokenizer
+from regard.text.capitals import capitals, in_capitals, small
+from regard.text.placeholders import find
 from regard.text.segment import split
-
-Links = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class Translation:
     score: float
     """What the search compares: logprob / length, the length in tokens with the end of each sentence."""
     logprob: float
-    """log p(text | source), natural logarithm, summed over the sentences; 0 for an empty source."""
+    """log p(text | source), natural logarithm, summed over the sentences; 0 for an empty source. Where copies were put
+    in afterwards, of the text without them after the source without them."""
     alternatives: tuple[Translation, ...] = ()
     """The next best ones, when more than one was asked for."""
     alignment: Links | None = None
@@ -79,12 +83,23 @@ class Request:
 
 @dataclass(frozen=True)
 class _Part:
-    """A piece of a text on its way through the model."""
+    """A piece of a text on its way through the model.
 
+    Attributes:
+        text: what is read, in small letters where `capital`.
+        wanted: the copies that must come out.
+        capital: the translation is written in capitals.
+        copies: what was taken out of the text, to be put into its translation.
+    """
+
+    text: str
     lead: list[int]
     ids: list[int]
     demand: Demand
     left_out: int
+    wanted: tuple[str, ...] = ()
+    capital: bool = False
+    copies: tuple[Copy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -142,7 +157,7 @@ class Translator:
             for piece, _ in pieces
             if piece
         ]
-        done = iter(self._search(parts, request))
+        done = iter(self._with_copies(parts, request))
         return [
             _joined([(next(done) if piece else [], white) for piece, white in pieces], request) for pieces in cut
         ]  # fmt: skip
@@ -167,12 +182,57 @@ class Translator:
         return [("", text[:start]), (bare, text[start + len(bare) :])]
 
     def _part(self, text: str, lead: list[int], prefix: str, request: Request) -> _Part:
+        terms = request.terms
+        spans = terms.copied(text)
+        required, wanted = terms.required(text), tuple(text[start:end] for start, end in spans)
+        lowered = small(text, spans) if not (required or prefix) and in_capitals(text, spans) else text
+        loud, soft = map(len, self.tokenizer.encode_batch([text, lowered]))
+        capital = soft < loud  # the vocabulary knows small letters better
+        return self._fitted(lowered if capital else text, lead, prefix, request, wanted, capital=capital)
+
+    def _fitted(
+        self, text: str, lead: list[int], prefix: str, request: Request, wanted: tuple[str, ...], *, capital: bool
+    ) -> _Part:
+        """The part with as many tokens as the model reads."""
         ids = self.tokenizer.encode(text)
         read = ids[: self.most_read - len(lead)]
         left_out = len(ids) - len(read)
         required = request.terms.required(self.tokenizer.decode(read) if left_out else text)
         asked = demand(self.writes, required, prefix=prefix, no_repeat_ngram=request.no_repeat_ngram)
-        return _Part(lead, read, asked, left_out)
+        return _Part(text, lead, read, asked, left_out, wanted, capital)
+
+    def _with_copies(self, parts: Sequence[_Part], request: Request) -> list[list[Translation]]:
+        """The n best of each part, with what must be copied: as they come, or else without and then with it."""
+        found = self._search(parts, request)
+        lacking = [i for i, (part, best) in enumerate(zip(parts, found, strict=True))
+                   if any(request.terms.lacks(one.text, part.wanted) for one in best)]  # fmt: skip
+        again = [self._stripped(parts[i], request) for i in lacking]
+        spoken = [part for part in again if part.ids]
+        done = iter(self._search(spoken, replace(request, alignments=True)))
+        for i, part in zip(lacking, again, strict=True):
+            best = next(done) if part.ids else [self._silent(parts[i])]
+            found[i] = best if request.alignments else [_unaligned(one) for one in best]
+        return found
+
+    def _stripped(self, part: _Part, request: Request) -> _Part:
+        """The part without what is copied, but for what a given beginning of its translation holds already."""
+        bare, copies = strip(part.text, request.terms.copied(part.text))
+        prefix = part.demand.prefix
+        held = Counter(prefix[start:end] for start, end in request.terms.copied(prefix))
+        missing = list[Copy]()
+        for copy in copies:
+            held[copy.text] -= 1
+            missing += [copy] if held[copy.text] < 0 else []
+        if is_bare(bare) and not prefix:
+            return replace(part, ids=[])
+        bare_part = self._fitted(bare, part.lead, prefix, request, part.wanted, capital=part.capital)
+        return replace(bare_part, copies=tuple(missing), left_out=part.left_out)
+
+    def _silent(self, part: _Part) -> Translation:
+        """Of a part that has nothing to translate: itself."""
+        tokens = tuple(self.tokenizer.tokens(part.ids))
+        links = tuple((i, i) for i in range(len(tokens)))
+        return Translation(part.text, 0.0, 0.0, (), links, tokens, tokens)
 
     def _search(self, parts: Sequence[_Part], request: Request) -> list[list[Translation]]:
         """The n best of each part."""
@@ -193,12 +253,23 @@ class Translator:
 
     def _read(self, part: _Part, found: Hypothesis, links: Links | None) -> Translation:
         text = part.demand.written(self.writes, found)
+        if part.capital:
+            text = capitals(text, find(text))
         translation = Translation(text, found.score, found.logprob, left_out=part.left_out,
                                   unfinished=int(not found.finished), length=found.length)  # fmt: skip
         if links is None:
             return translation
+        if part.copies:
+            placed = place(part.copies, part.text, text, links, self.tokenizer, part.ids, self.writes, found.ids,
+                           given=len(part.demand.prefix))  # fmt: skip
+            return replace(translation, text=placed.text, alignment=placed.links, source_tokens=placed.source,
+                           target_tokens=placed.target)  # fmt: skip
         source, target = tuple(self.tokenizer.tokens(part.ids)), tuple(self.writes.tokens(found.ids))
         return replace(translation, alignment=links, source_tokens=source, target_tokens=target)
+
+
+def _unaligned(one: Translation) -> Translation:
+    return replace(one, alignment=None, source_tokens=None, target_tokens=None)
 
 
 def _joined(pieces: Sequence[tuple[list[Translation], str]], request: Request) -> Translation:
@@ -221,7 +292,7 @@ def _join(pieces: Sequence[tuple[Translation, str]]) -> Translation:
     text, logprob, length, left_out, unfinished = "", 0.0, 0, 0, 0
     links, source, target = list[tuple[int, int]](), list[str](), list[str]()
     for one, white in pieces:
-        seam = " " if text and not text[-1].isspace() and not _wide(text[-1]) and not _wide(one.text[:1]) else ""
+        seam = " " if text and not text[-1].isspace() and not wide(text[-1]) and not wide(one.text[:1]) else ""
         text += seam + one.text + white
         logprob += one.logprob
         length += one.length
@@ -235,8 +306,3 @@ def _join(pieces: Sequence[tuple[Translation, str]]) -> Translation:
     if pieces[-1][0].alignment is None:
         return whole
     return replace(whole, alignment=tuple(links), source_tokens=tuple(source), target_tokens=tuple(target))
-
-
-def _wide(char: str) -> bool:
-    """Of a script that puts no space between sentences."""
-    return bool(char) and unicodedata.east_asian_width(char) in "WF"

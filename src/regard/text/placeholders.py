@@ -1,11 +1,10 @@
 """Parts of a text that a translator must copy, not translate: placeholders, addresses, markup.
 
     {name} {0} {{user.name}} ${total} #{x}     %s %1$d %(n)d %.2f %@ %%      https://a.org/b?c=d  www.a.org  a.b@c.org
-    <b> </b> <br/> <a href="x">                and, on request, runs of digits
+    <b> </b> <br/> <a href="x">                and, on request, numbers: 17  3,456.78  12.05.2024  5:30
 
 What is unusual: a number is not protected unless asked for. 1,234.5 is 1.234,5 in German, 5:30 PM is 17:30, and a
-translator who may not write them so is worse, not safer. On request each *run of digits* must come out as such a run,
-and the signs between runs are the target language's own business.
+translator who may not write them so is worse, not safer. On request each comes out as it is written, signs and all.
 `% s` is no placeholder here (100 % sure), nor is an ICU pattern with text inside its braces, nor an entity (&apos;).
 What it does not know: what becomes of them.
 """
@@ -25,10 +24,12 @@ COPIED = r"""(?a:
       [diouxXeEfFgGcsaAp@] (?![A-Za-z])
   | %%
 )"""
-"""All but the digits, for `re.VERBOSE`."""
+"""All but numbers, for `re.VERBOSE`."""
+NUMBER = r"\d+ (?: [.,:/\-] \d+ )*"
+"""For `re.VERBOSE`."""
 _PATTERN = re.compile(COPIED, re.VERBOSE)
 
 
 def find(text: str) -> list[tuple[int, int]]:
-    """Where the parts to copy stand, (first character, character after the last), in order and apart; no digits."""
+    """Where the parts to copy stand, (first character, character after the last), in order and apart; no numbers."""
     return [found.span() for found in _PATTERN.finditer(text)]

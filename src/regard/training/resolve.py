@@ -43,6 +43,7 @@ def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: tor
     base = changed(base, changes)
     if base.adapt is not None:
         first_run(base)  # before anything is opened
+    _refuse_other_vocabulary(base, changes)
     base = changed(tuned(base), changes)
     if base.adapt is not None:
         first = first_run(base)
@@ -53,6 +54,16 @@ def planned(base: Recipe, changes: Sequence[str], *, minutes: float, device: tor
     corpus = SUBJECTS[base.task].read(base)
     plan = plan_recipe(base, corpus, minutes=minutes, device=device, speeds=speeds(device))
     return _cost(changed(plan.recipe, changes), corpus, device)
+
+
+def _refuse_other_vocabulary(base: Recipe, changes: Sequence[str]) -> None:
+    """Raise ConfigError for a change of the vocabulary where that is the one of the model to start from."""
+    for change in changes if base.init_from is not None else ():
+        name, _, value = (part.strip() for part in change.partition("="))
+        if name in ("tokenizer.kind", "tokenizer.vocab_size"):
+            mend = "leave it out, or leave out --from"
+            raise ConfigError("the vocabulary is that of the model to start from", where=name, got=value,
+                              expected=f"that of {base.init_from}", mend=mend)  # fmt: skip
 
 
 def cost(recipe: Recipe, device: torch.device) -> Plan:

@@ -37,6 +37,9 @@ ENCODING = (*UNDERSTANDING, "masked-lm")
 """The tasks that begin from any encoder: where it has no such head, theirs is new."""
 POOLED = {"mean": "classifier", "cls": "cls-classifier"}
 """The head over classes for each way to make one vector of a text; a classifier that goes on keeps its own."""
+SHAPES = ("d_model", "n_heads", "n_kv_heads", "d_head", "d_ff", "n_encoder_layers", "n_decoder_layers", "gated_ffn",
+          "n_token_types", "decoder_vocab_size", "tie_embeddings", "embed_norm")  # fmt: skip
+"""Axes that trained weights have and no recipe changes."""
 LOWER_RATE = 1 / 3
 """Of the peak rates where training goes on from trained weights, which full rates would throw far off."""
 
@@ -102,6 +105,7 @@ def tuned(recipe: Recipe) -> Recipe:
 
     Raises:
         CheckpointError: as `open_origin`.
+        ConfigError: the recipe asks for a model of other sizes.
     """
     if recipe.init_from is None:
         return recipe
@@ -109,6 +113,11 @@ def tuned(recipe: Recipe) -> Recipe:
     described = describe_model(folder)
     tree = to_tree(described.config)
     size = tree.pop("vocab_size")
+    for name in (*SHAPES, "vocab_size"):
+        if (wanted := recipe.model.get(name)) not in (None, tree.get(name, size)):
+            raise ConfigError("the sizes are those of the model to start from", where=f"model.{name}",
+                              expected=tree.get(name, size), got=wanted,
+                              mend="leave it out, or leave out --from")  # fmt: skip
     if described.about.get("task") != recipe.task:
         tree["head_bias"] = recipe.task == "masked-lm"
     optim = recipe.optim

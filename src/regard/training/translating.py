@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from regard.data.languages import language_of
 from regard.errors import ConfigError
 from regard.model import Model, TransformerConfig
 from regard.tasks.pairs import Corpus, read_corpus
@@ -64,8 +65,11 @@ class Translating:
         """The training and development pairs as ids.
 
         Raises:
-            ConfigError: the vocabulary lacks a language or a tag of theirs; no pair is short enough.
+            ConfigError: the vocabulary lacks a language or a tag of theirs; no pair is short enough; they are the other
+                way round than what the model translates that the run goes on from.
         """
+        if self.origin:
+            refuse_turned(self.origin, corpus)
         batch, prefixes = recipe.batch, list[list[int]]()
         for pairs, tag in corpus.parts:
             prefixes += source_prefixes(tokenizer, pairs, tag)
@@ -131,3 +135,14 @@ class Translating:
 
 def _with(prefixes: list[list[int]], rows: list[list[int]]) -> list[list[int]]:
     return [prefix + ids for prefix, ids in zip(prefixes, rows, strict=True)]
+
+
+def refuse_turned(origin: Origin, corpus: Corpus) -> None:
+    """Raise ConfigError for pairs in the other direction; those of other languages may be meant."""
+    ours, theirs = ([code and language_of(code) for code in pair or ()] for pair in
+                    (corpus.languages, origin.about.get("languages")))  # fmt: skip
+    if None not in theirs and len({*theirs}) == 2 and ours == theirs[::-1]:
+        said = " to ".join(map(str, corpus.languages))
+        raise ConfigError("the pairs are the other way round than the model translates", where=origin.path,
+                          expected=f"{theirs[0]} to {theirs[1]}", got=said,
+                          mend="name the two files in the other order, or leave out --from")  # fmt: skip

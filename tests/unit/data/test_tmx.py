@@ -51,6 +51,15 @@ def test_several_languages_are_several_targets(tmp_path: Path) -> None:
         read(tmp_path, text.replace('srclang="en"', 'srclang="*all*"'))
 
 
+def test_a_language_and_its_region_are_one_target(tmp_path: Path) -> None:
+    """A memory of many years names both; two regions without the language itself are two."""
+    one, two = unit(("en", "A man."), ("de", "Ein Mann.")), unit(("en", "Yes."), ("de-DE", "Ja."))
+    pairs = read(tmp_path, HEAD + one + two + TAIL)
+    assert (pairs.languages, pairs.to, pairs.target) == (("en", "de"), None, ["Ein Mann.", "Ja."])
+    apart = read(tmp_path, HEAD + one.replace('"de"', '"de-AT"') + two + TAIL)
+    assert apart.to == ["de-AT", "de-DE"]
+
+
 def test_markup_of_other_programs_is_left_out_and_white_space_is_one_space(tmp_path: Path) -> None:
     marked = 'A  <bpt i="1">&lt;b&gt;</bpt><hi>big</hi><ept i="1">&lt;/b&gt;</ept>\n man<ph x="1"/>.<!-- why -->'
     assert read(tmp_path, HEAD + unit(("en", marked), ("de", "Ein Mann.")) + TAIL).source == ["A big man."]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from regard.data import Pairs
 from regard.errors import ConfigError
-from regard.tasks.prefix import language_token, source_prefix, tag_token, target_languages
+from regard.tasks.prefix import language_token, source_prefix, source_prefixes, tag_token, target_languages
 from regard.text import Tokenizer
 
 TEXTS = ["ein Hund", "un chien"]
@@ -27,6 +28,13 @@ def test_one_direction_has_no_prefix_and_may_be_asked_for_by_its_name() -> None:
             source_prefix(ONE, "de", only=only)
 
 
+def test_a_region_of_a_language_is_that_language() -> None:
+    """What a translation tool exports is in de-DE, whatever the model calls it."""
+    assert source_prefix(ONE, "de-DE", only="de") == source_prefix(ONE, "de", only="de_AT") == []
+    assert source_prefix(SEVERAL, "fr_CA") == source_prefix(SEVERAL, "fr")
+    assert source_prefix(SEVERAL, "zh") == source_prefix(SEVERAL, "zh-TW") == source_prefix(SEVERAL, "zh_TW")
+
+
 @pytest.mark.parametrize(("to", "mend"), [(None, "--to"), ("dee", "did you mean de"), ("xx", "--to")])
 def test_a_language_that_is_not_there_is_answered_with_those_that_are(to: str | None, mend: str) -> None:
     with pytest.raises(ConfigError, match=rf"expected: de or fr or zh_TW(.|\n)*{mend}"):
@@ -38,6 +46,12 @@ def test_a_tag_that_is_not_there() -> None:
         source_prefix(ONE, None, "bt")
     with pytest.raises(ConfigError, match="expected: <tag:bt>"):
         source_prefix(SEVERAL, "de", "noise")
+
+
+def test_a_tag_of_back_translations_is_missed_by_its_own_name(tmp_path) -> None:
+    pairs = Pairs(["a"], ["b"], ("en", "de"), (tmp_path / "a.tsv",), [1], {})
+    with pytest.raises(ConfigError, match=r"<tag:bt>(.|\n)*leave out --from"):
+        source_prefixes(ONE, pairs, "bt")
 
 
 def test_the_languages_are_those_of_the_vocabulary_also_after_saving(tmp_path) -> None:

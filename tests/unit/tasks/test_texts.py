@@ -81,14 +81,18 @@ def test_what_must_be_copied_comes_out_exactly_and_as_often(translator, items: l
     assert not copies(free.text), "else it proves nothing"
 
 
+NUMBERS = ["17", "3.5", "1,234.5", "2024", "٣", "0", "12.05.2024", "5:30"]
+
+
 @settings(max_examples=15, deadline=None)
-@given(st.lists(st.sampled_from(["17", "3.5", "1,234.5", "2024", "٣", "0"]), min_size=1, max_size=3))
-def test_digits_survive_when_asked_for_whatever_stands_between_them(bpe, numbers: list[str]) -> None:
-    source = "He has " + " and ".join(numbers)
-    [found] = translate(bpe, [source], terms=Terms(protect="numbers"))
-    runs = re.findall(r"\d+", found.text)
-    assert all(runs.count(run) >= count for run, count in {n: re.findall(r"\d+", source).count(n)
-                                                           for n in re.findall(r"\d+", source)}.items())  # fmt: skip
+@given(st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=3))
+def test_numbers_come_out_whole_when_asked_for(bpe, numbers: list[str]) -> None:
+    source, terms = "He has " + " and ".join(numbers), Terms(protect="numbers")
+    [found] = translate(bpe, [source], terms=terms)
+    said = [found.text[start:end] for start, end in terms.copied(found.text)]
+    assert all(said.count(number) >= numbers.count(number) for number in numbers)
+    [free] = translate(bpe, ["He has and"])
+    assert not terms.copied(free.text), "else it proves nothing"
 
 
 GLOSSARY = {
@@ -168,9 +172,50 @@ def test_where_the_source_has_no_space_between_sentences_the_translation_has_one
 
 
 def test_many_required_parts_are_cut_apart_and_all_come_out(bpe: Translator) -> None:
-    source = " ".join(f"{{{i}}}" for i in range(40))
+    source = " ".join(f"a {{{i}}}" for i in range(40))
     [found] = translate(bpe, [source], beam=1)
     assert not set(copies(source)) - set(copies(found.text)) and found.left_out == 0
+    [found] = translate(bpe, [" ".join(["a man"] * 20)], beam=1, terms=Terms({"man": "Herr"}))
+    assert "Herr" in found.text and found.left_out == 0
+
+
+def test_a_text_of_copies_alone_is_its_own_translation(bpe: Translator) -> None:
+    for text in ("{name}", "  %s: {x}, https://a.org/b \n", "<b></b>"):
+        [found] = translate(bpe, [text], alignments=True)
+        assert found.text == text and found.confidence == 1 and len(found.alignment) == len(found.target_tokens)
+
+
+def test_a_translation_that_has_the_copies_already_stands(bpe: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that learned to copy knows better where they go."""
+    [plain] = translate(bpe, ["A man runs."])
+    searches = []
+    search = Translator._search
+    monkeypatch.setattr(Translator, "_search", lambda *given: searches.append(given[1]) or search(*given))
+    monkeypatch.setattr(Terms, "lacks", lambda *given: False)
+    [found] = translate(bpe, ["A man {name} runs."])
+    assert "{name}" not in found.text and [len(parts) for parts in searches] == [1, 0]
+    assert found.alignment is None and plain.alignment is None
+
+
+def test_copies_take_part_in_the_alignment(bpe: Translator) -> None:
+    [found] = translate(bpe, ["A man {name} runs."], alignments=True, n_best=2)
+    for one in (found, *found.alternatives):
+        assert one.source_tokens.count("▁{name}") == 1
+        pair = [(one.source_tokens[s], one.target_tokens[t]) for s, t in one.alignment if "{" in one.source_tokens[s]]
+        assert len(pair) == 1 and pair[0][1].strip("▁") == "{name}"
+        assert [t for _, t in one.alignment] == list(range(len(one.target_tokens)))
+
+
+def test_capitals_are_read_as_small_letters_that_the_vocabulary_knows(bpe: Translator) -> None:
+    plain, loud = translate(bpe, ["A man rides his bicycle.", "A MAN RIDES HIS BICYCLE."], alignments=True)
+    assert loud.text == plain.text.upper() and loud.source_tokens == plain.source_tokens
+    [found] = translate(bpe, ["A MAN {name} RIDES HIS BICYCLE."])
+    assert found.text.count("{name}") == 1 and found.text.replace("{name}", "").isupper()
+    [word] = translate(bpe, ["NATO"], alignments=True)
+    assert word.source_tokens == tuple(bpe.tokenizer.tokens(bpe.tokenizer.encode("NATO")))
+    shouting = make(["A MAN RIDES HIS BICYCLE.", "TWO DOGS RUN IN THE SNOW."] * 30, "bpe")
+    [found] = translate(shouting, ["A MAN RIDES HIS BICYCLE."], alignments=True)
+    assert "".join(found.source_tokens).replace("▁", " ").strip().isupper(), "it knows capitals alone"
 
 
 def test_a_sentence_much_longer_than_those_of_its_training_is_cut(bpe: Translator) -> None:

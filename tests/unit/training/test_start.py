@@ -19,8 +19,8 @@ from regard.training import Event, Progress, Recipe, Result, train
 from regard.training.outcome import refuse_mixing
 from regard.training.recipe import BatchRecipe, DataRecipe, LoopRecipe, ScheduleRecipe, TokenizerRecipe
 from regard.training.resolve import planned
-from regard.training.start import LOWER_RATE
-from regard.training.translating import Translating
+from regard.training.start import LOWER_RATE, Origin
+from regard.training.translating import Translating, refuse_turned
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
@@ -183,6 +183,29 @@ def test_what_the_model_to_start_from_cannot_say(
         run(replace(whole, init_from=str(tmp_path / "absent")), tmp_path / "c")
     with pytest.raises(CheckpointError, match="do not fit the model"):
         run(replace(whole, model={**SIZES, "d_ff": 32}), tmp_path / "d")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [("model.d_model=64", "model.d_model"), ("model.n_decoder_layers=9", "model.n_decoder_layers"),
+     ("tokenizer.vocab_size=300", "tokenizer.vocab_size"), ('tokenizer.kind="words"', "tokenizer.kind")],
+)  # fmt: skip
+def test_sizes_and_vocabulary_are_those_of_the_model_to_start_from(
+    several: tuple[Recipe, Path], write: Callable[..., str], change: str, says: str
+) -> None:
+    """Else a plan tells of one model, and another one is trained."""
+    base = Recipe(data=DataRecipe(train=(write("g.tsv", "train", ["fr"], range(200, 300)),)), init_from=str(several[1]))
+    with pytest.raises(ConfigError, match=rf"(?s){says}.*of the model to start from.*leave out --from"):
+        planned(base, ["loop.steps=1", change], minutes=1, device=CPU)
+
+
+def test_pairs_the_other_way_round_are_refused() -> None:
+    origin = Origin(path=Path("en-de"), tokenizer=None, target_tokenizer=None, about={"languages": ["en", "de-DE"]})  # type: ignore[arg-type]
+    corpus = SimpleNamespace(languages=("de", "en"))
+    with pytest.raises(ConfigError, match=r"(?s)other way round.*expected: en to de.*got: de to en"):
+        Translating(origin).data(Recipe(data=DataRecipe(train=("a.tsv",))), corpus, None)  # type: ignore[arg-type]
+    for ours, theirs in ((("en", "de"), ["en", "de"]), (("de", "en"), [None, None]), (("fr", "en"), ["en", "de"])):
+        refuse_turned(replace(origin, about={"languages": theirs}), SimpleNamespace(languages=ours))  # type: ignore[arg-type]
 
 
 def test_a_run_that_has_ended_says_so_and_does_no_work(several: tuple[Recipe, Path]) -> None:
