@@ -1,8 +1,9 @@
-"""Faults 41 and 44 to 47: no room, no memory, a signal, other data on resume, another locale; nothing done is lost."""
+"""Faults 41, 42 and 44 to 47: no room, no number, no memory, a signal, other data on resume, another locale."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -12,15 +13,17 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from regard.config import to_toml, to_tree
-from regard.errors import DataError, LeftError, UserError
+from regard.errors import DataError, LeftError, NonFiniteError, UserError
 from regard.hub.atomic import read_pointer, verify_manifest
-from regard.hub.weights import WEIGHTS
-from regard.training import Event, Progress, Recipe, Reporter, StepEvent, outcome, train
+from regard.hub.weights import WEIGHTS, read_weights
+from regard.training import Event, Progress, Recipe, Reporter, StepEvent, loop, outcome, train
 from regard.training.recipe import BatchRecipe, DataRecipe, LoopRecipe, ScheduleRecipe, TokenizerRecipe
 
 SIZES = {"d_model": 16, "n_heads": 2, "d_ff": 24, "n_encoder_layers": 1, "n_decoder_layers": 1, "dropout": 0.3}
@@ -64,6 +67,39 @@ def carried_out(recipe: Recipe, out: Path, reporter: Reporter | None = None, *, 
     """The final weights."""
     train(recipe, out, device=torch.device("cpu"), reporter=reporter or Told(), resume=resume)
     return (out / "checkpoints" / "final" / WEIGHTS).read_bytes()
+
+
+@pytest.mark.parametrize("bad", ["loss", "gradient"])
+def test_fault_42_an_update_of_no_number_is_not_made(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str
+) -> None:
+    """It ends with 5, tells the examples by file and line, and goes on from what was good as if nothing had been."""
+    add, calls = loop.add_gradients, list[int]()
+
+    def broken(module: nn.Module, micro: list[Any]) -> tuple[float, int]:
+        total, count = add(module, micro)
+        calls.append(count)
+        if len(calls) != ASKED:
+            return total, count
+        if bad == "gradient":
+            next(module.parameters()).grad[0] = torch.inf  # type: ignore[index]
+            return total, count
+        return math.nan, count
+
+    monkeypatch.setattr(loop, "add_gradients", broken)
+    out = tmp_path / "run"
+    with pytest.raises(NonFiniteError, match=rf"before update {ASKED}; the update was not made") as caught:
+        carried_out(recipe, out)
+    assert caught.value.exit_code == 5 and "--resume" in str(caught.value) and "run.jsonl" in str(caught.value)
+    (event,) = [json.loads(line) for line in (out / "run.jsonl").read_text().splitlines() if "nonfinite" in line]
+    files = recipe.data.train
+    assert event["step"] == ASKED - 1 and event["examples"]
+    assert all(str(where).startswith(tuple(f"{file}:" for file in files)) for where in event["examples"])
+    latest = out / "checkpoints" / str(read_pointer(out / "latest"))
+    assert json.loads((latest / "state" / "progress.json").read_text())["step"] == EVERY
+    assert all(tensor.isfinite().all() for tensor in read_weights(latest / WEIGHTS).values())
+    monkeypatch.setattr(loop, "add_gradients", add)
+    assert carried_out(recipe, out, resume=True) == carried_out(recipe, tmp_path / "straight")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])

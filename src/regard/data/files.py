@@ -121,7 +121,7 @@ class Lines(Iterator["str | DataError"]):
                 "the file is too large",
                 where=self.path,
                 expected=f"<= {self._max_bytes:,} bytes after decompression",
-                mend="split it, or raise max_bytes",
+                mend="split it into several files; of texts, regard prepare --max-bytes N reads more",
             )
         return raw
 

@@ -38,8 +38,9 @@ def texts(part: Part, field: str, skipped: Skipped, max_bytes: int) -> Iterator[
         for group, row in _groups(file, part):
             for batch in file.iter_batches(TOGETHER, row_groups=[group], columns=[field]):
                 if (read := read + batch.nbytes) > max_bytes:
-                    raise DataError("the file is too large", where=path, mend="split it, or raise max_bytes",
-                                    expected=f"<= {max_bytes:,} bytes after decompression")  # fmt: skip
+                    raise DataError("the file is too large", where=path,
+                                    expected=f"<= {max_bytes:,} bytes after decompression",
+                                    mend="split it into several files; regard prepare --max-bytes N reads more")  # fmt: skip
                 for text in batch.column(0).to_pylist():
                     row += 1
                     if isinstance(text, str):
