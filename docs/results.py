@@ -36,7 +36,9 @@ Written by `python docs/results.py` from `src/regard/recipes`; a change by hand 
 `regard reproduce NAME` runs a recipe again and says whether its scores fall where *a rerun should give* them: in the
 95 % prediction interval over the recorded seeds, or with fewer than three of them around their mean, within
 {ledger.TOLERANCES["bleu"]} points of BLEU or chrF, or {ledger.SHARE:.0%} of any other score. Sacrebleu scores text
-against the references as they stand in the file, unless a line says otherwise.
+against the references as they stand in the file, unless a line says otherwise. How fast models are used, beside other
+engines, is in [inference.md](inference.md) (`python bench/inference.py --write`), and how fast they are trained in
+[training.md](training.md).
 """
 
 

@@ -9,6 +9,9 @@ What it does not know: how errors are printed, and what any other module does.
 
 from __future__ import annotations
 
+UNREADABLE = "see whether it is yours to read (ls -l), and whether its disk answers"
+"""What to do about a file that is there and cannot be read."""
+
 
 class UserError(Exception):
     """A mistake outside the program: says what is wrong, where, what was expected, what came, and how to mend it.

@@ -243,7 +243,8 @@ def write_errors(folder: Path, rows: Iterable[dict[str, Any]]) -> list[str]:
     Raises ConfigError where the folder is a file.
     """
     if folder.exists() and not folder.is_dir():
-        raise ConfigError("the report is a folder", where="--out", expected="a folder", got=f"the file {folder}")
+        raise ConfigError("the report is a folder", where="--out", expected="a folder", got=f"the file {folder}",
+                          mend="choose another name")  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     with open_output(folder / "errors.jsonl") as stream:
         stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

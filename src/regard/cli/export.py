@@ -119,7 +119,8 @@ def read_texts(files: Sequence[Path], found: ModelFolder) -> Texts:
         return Texts(pairs.source, pairs.target, pairs.to)
     lines = [line for path in files for line in read_lines(path) if line.strip()]
     if not lines:
-        raise ConfigError("there is no text in the data", where="--data", got=", ".join(map(str, files)))
+        raise ConfigError("there is no text in the data", where="--data", got=", ".join(map(str, files)),
+                          mend="name files with a text on each line")  # fmt: skip
     return Texts([lines[i] for i in _spread(len(lines))])
 
 

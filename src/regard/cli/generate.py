@@ -116,7 +116,8 @@ def standard_input() -> str:
     with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
         data = stream.read(LONGEST_PROMPT + 1)
     if len(data) > LONGEST_PROMPT:
-        raise DataError("the prompt is too long", where="-", expected=f"<= {LONGEST_PROMPT:,} bytes")
+        raise DataError("the prompt is too long", where="-", expected=f"<= {LONGEST_PROMPT:,} bytes",
+                        mend="give its end alone, which is what a model looks back to")  # fmt: skip
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -246,7 +246,8 @@ def _embedded(before: Loaded, after: Loaded, files: Sequence[Path]) -> tuple[int
 
     lines = [line for path in files for line in read_lines(path) if line.strip()]
     if not lines:
-        raise ConfigError("there is no text in the data", where="--data", got=", ".join(map(str, files)))
+        raise ConfigError("there is no text in the data", where="--data", got=", ".join(map(str, files)),
+                          mend="name files with a text on each line")  # fmt: skip
     one, other = (torch.from_numpy(model.embed(lines)) for model in (before, after))
     return len(lines), {"cosine": {"score": 1.0}}, {"cosine": {"score": cosines(one, other)}}
 

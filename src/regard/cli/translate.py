@@ -146,9 +146,9 @@ def arriving(count: int) -> Iterator[list[str]]:
     while chunk := os.read(sys.stdin.fileno(), READ_BYTES):
         *lines, pending = (pending + chunk).split(b"\n")
         if len(pending) > LONGEST_LINE:
-            raise DataError(
-                "the line is too long", where=f"-:{number + len(lines) + 1}", expected=f"<= {LONGEST_LINE:,} bytes"
-            )
+            raise DataError("the line is too long", where=f"-:{number + len(lines) + 1}",
+                            expected=f"<= {LONGEST_LINE:,} bytes",
+                            mend="put its sentences on lines of their own")  # fmt: skip
         for start in range(0, len(lines), count):
             yield _decoded(lines[start : start + count], number + start)
         number += len(lines)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from regard.errors import DataError, MissingExtraError, UserError
+from regard.errors import UNREADABLE, DataError, MissingExtraError, UserError
 
 MAX_BYTES = 2 * 2**30
 MAX_LINE_BYTES = 16 * 2**20
@@ -218,7 +218,7 @@ def _decompressed(path: Path, raw: io.BufferedReader[Any]) -> io.BufferedReader[
     try:
         magic = raw.peek(4)
     except OSError as error:
-        raise DataError("the file cannot be read", where=path, got=error) from None
+        raise DataError("the file cannot be read", where=path, got=error, mend=UNREADABLE) from None
     if magic.startswith(GZIP):
         return gzip.GzipFile(fileobj=raw)
     if magic.startswith(ZSTD):

@@ -134,7 +134,8 @@ def read_labelled(
         if file.texts and len(file.texts[0]) != parts:
             raise DataError("texts and pairs of texts do not go together", where=f"{file.path}:{file.lines[0]}",
                             expected=f"{parts} text{'s' * (parts > 1)}, as in {first.path}",
-                            got=len(file.texts[0]))  # fmt: skip
+                            got=len(file.texts[0]),
+                            mend="train on one kind at a time, or choose --columns")  # fmt: skip
     return Labelled(
         [texts for file in read for texts in file.texts], [label for file in read for label in file.labels], kind,
         [(number, line) for number, file in enumerate(read) for line in file.lines], tuple(paths), sha256,

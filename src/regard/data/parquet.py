@@ -40,7 +40,7 @@ def texts(part: Part, field: str, skipped: Skipped, max_bytes: int) -> Iterator[
                 if (read := read + batch.nbytes) > max_bytes:
                     raise DataError("the file is too large", where=path,
                                     expected=f"<= {max_bytes:,} bytes after decompression",
-                                    mend="split it into several files; regard prepare --max-bytes N reads more")  # fmt: skip
+                                    mend="split it; regard prepare --max-bytes N reads more")  # fmt: skip
                 for text in batch.column(0).to_pylist():
                     row += 1
                     if isinstance(text, str):
@@ -49,7 +49,8 @@ def texts(part: Part, field: str, skipped: Skipped, max_bytes: int) -> Iterator[
                         what, got = f"the field {field!r} is not a string", shorten(repr(text))
                         skipped.add(DataError(what, where=f"{path}: row {row}", got=got))
     except (OSError, pyarrow.ArrowException) as error:
-        raise DataError("the file is not parquet, or broken", where=path, got=shorten(str(error), 200)) from None
+        raise DataError("the file is not parquet, or broken", where=path, got=shorten(str(error), 200),
+                        mend="copy or download it again") from None  # fmt: skip
 
 
 def _check_column(names: list[str], field: str, part: Part) -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from regard.data.files import STDIN, Lines
 from regard.data.languages import bare
-from regard.errors import ConfigError, DataError
+from regard.errors import UNREADABLE, ConfigError, DataError
 
 KINDS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "tsv", ".csv": "csv", ".parquet": "parquet"}
 """What the end of a name says (with or without .gz or .zst); any other is plain text."""
@@ -160,7 +160,7 @@ def digest(part: Part) -> str:
                 found.update(block)
                 left -= len(block)
     except OSError as error:
-        raise DataError("the file cannot be read", where=part.source.path, got=error) from None
+        raise DataError("the file cannot be read", where=part.source.path, got=error, mend=UNREADABLE) from None
     return found.hexdigest()
 
 

@@ -87,7 +87,9 @@ def clean(questions: Questions, *, skip_bad: int = 0) -> Questions:
     kept = questions.take(lambda q: not _is_empty(q) and (q.impossible or q.answer is not None))
     if not len(kept):
         got = f"{len(questions):,} questions without a text"
-        raise DataError("no question can be trained on", where=" and ".join(questions.sha256), got=got)
+        raise DataError("no question can be trained on", where=" and ".join(questions.sha256), got=got,
+                        expected="answers that stand in their contexts letter for letter",
+                        mend="regard doctor FILE says what is wrong with which")  # fmt: skip
     return kept
 
 

@@ -248,7 +248,8 @@ def _write(
                 os.fsync(file.fileno())
         _refuse_change(made_from["parts"], parts, documents.sha256)
         if made_from["shard"][1] == 1 and not count:
-            raise DataError("there are no documents in it", where=" and ".join(str(part.source.path) for part in parts))
+            raise DataError("there are no documents in it", where=" and ".join(str(part.source.path) for part in parts),
+                            expected="at least one text that is not empty", mend="name other files")  # fmt: skip
         facts = {
             "made_from": made_from, "dtype": id_type(tokenizer.vocab_size).str, "documents": count,
             "tokens": int(sums[0]), "bytes": int(sums[1]), "empty": documents.empty, "skipped": len(documents.skipped),

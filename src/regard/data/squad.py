@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.data.files import MAX_BYTES, Lines, shorten
+from regard.data.files import MAX_BYTES, NOT_UTF8, Lines, shorten
 from regard.data.languages import bare
 from regard.data.tables import Row, Skipped, rows
 from regard.errors import DataError
@@ -244,7 +244,7 @@ def _whole(lines: Lines) -> Any:
         return json.loads(data)
     except UnicodeDecodeError as error:
         place = data.count(b"\n", 0, error.start) + 1
-        raise DataError("the file is not UTF-8", where=f"{lines.path}:{place}", got=error) from None
+        raise DataError("the file is not UTF-8", where=f"{lines.path}:{place}", got=error, mend=NOT_UTF8) from None
     except json.JSONDecodeError as error:
         raise DataError("the file is not JSON", where=f"{lines.path}:{error.lineno}", got=error.msg,
                         mend="name a file with a record on each line .jsonl") from None  # fmt: skip

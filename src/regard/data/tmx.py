@@ -59,7 +59,8 @@ def units(lines: Lines, skipped: Skipped) -> Iterator[Unit]:
                         del element.getparent()[0]
         parser.close()
     except etree.XMLSyntaxError as error:
-        raise DataError("this is not XML", where=f"{lines.path}:{error.lineno}", got=error.msg) from None
+        raise DataError("this is not XML", where=f"{lines.path}:{error.lineno}", got=error.msg,
+                        mend="export the memory again as TMX 1.4, or as a table of two columns") from None  # fmt: skip
 
 
 def _unit(element: Any, default: str | None, lines: Lines, skipped: Skipped) -> Iterator[Unit]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config import build, to_tree
-from regard.errors import CheckpointError, ConfigError
+from regard.errors import UNREADABLE, CheckpointError, ConfigError
 from regard.hub.atomic import inside, read_pointer, reading, recover_folder, verify_manifest
 from regard.hub.description import Description, of_file, read_model
 from regard.hub.foreign import CODE, conventions, describe_foreign, family_of
@@ -166,7 +166,7 @@ def find_model(path: Path) -> Path:
                 return inside(path, f"checkpoints/{name}")
         got, mend = what_is_there_instead(path, path / WEIGHTS)
     except PermissionError as error:
-        raise CheckpointError("the folder cannot be read", where=path, got=error.strerror) from None
+        raise CheckpointError("the folder cannot be read", where=path, got=error.strerror, mend=UNREADABLE) from None
     if (path / "recipe.toml").exists():
         mend = (
             "a run that goes on has a model after its first checkpoint; one that was stopped before it is begun anew: "
@@ -192,7 +192,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         )  # fmt: skip
     for key in CODE:
         if key in about:
-            raise CheckpointError("the configuration asks to run code, which regard never does", where=path, got=key)
+            raise CheckpointError("the configuration asks to run code, which regard never does", where=path, got=key,
+                                  mend="take a model of a family that docs/families.md lists")  # fmt: skip
     return about
 
 

@@ -160,7 +160,8 @@ def _read(
                             expected=f"at most {MOST_BYTES / 2**30:.0f} GiB",
                             mend=f"regard prepare {' '.join(files)} --out DIR, then train on DIR")  # fmt: skip
     if not found:
-        raise DataError("there is no text", where=" ".join(files), expected="at least one document")
+        raise DataError("there is no text", where=" ".join(files), expected="at least one document",
+                        mend="name files with text in them; of tables --field says which column it is in")  # fmt: skip
     left = ((documents.empty, "empty documents"), (len(documents.skipped), "bad lines"))
     said = [f"{what} left out: {count:,}" for count, what in left if count]
     return found, documents.sha256, (*describe(sources, unit, field), *said)

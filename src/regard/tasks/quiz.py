@@ -118,7 +118,8 @@ class QuestionData(InBatchOrder):
             self.windows += asked.windows
             self.owners += [number] * len(asked.windows)
         if not self.windows:
-            raise DataError("no question can be trained on", where=" and ".join(train.sha256), got=self.left_out)
+            raise DataError("no question can be trained on", where=" and ".join(train.sha256), got=self.left_out,
+                            mend="raise batch.max_len, or let a model of longer texts begin: --from MODEL")  # fmt: skip
         longest = max(USUAL_LONGEST, int(np.quantile(sizes, ALL_BUT)) if sizes else 0)
         self.rules = Rules(length, overlap, longest, train.some_impossible)
         self.dev = [Asked.of(cutter, question.question, passage, _tokens(question, passage))

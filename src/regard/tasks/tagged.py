@@ -92,7 +92,7 @@ def refuse_unseen_names(sentences: Tagged, names: Sequence[str]) -> None:
             if name and name not in names:
                 raise DataError("a kind of span that training does not have", where=sentences.where(i),
                                 expected=", ".join(names), got=f"{name} at the word {sentences.words[i][place]!r}",
-                                )  # fmt: skip
+                                mend="correct the tag, or train on sentences that have it")  # fmt: skip
 
 
 def check_tagged(train: Tagged, dev: Tagged | None = None) -> list[Finding]:

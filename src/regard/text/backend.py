@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 from tokenizers import Tokenizer as Backend
 
-from regard.errors import CheckpointError
+from regard.errors import UNREADABLE, CheckpointError
 
 ROLES = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
 """What control tokens are for, and how those of a vocabulary trained here are written."""
@@ -45,7 +45,7 @@ def read_bytes(path: Path) -> bytes:
             raise CheckpointError("the file is too large", where=path, expected=f"<= {LARGEST_FILE:,} bytes", got=size)
         return path.read_bytes()
     except OSError as error:
-        raise CheckpointError("the file cannot be read", where=path, got=error) from None
+        raise CheckpointError("the file cannot be read", where=path, got=error, mend=UNREADABLE) from None
 
 
 def read_text(path: Path) -> str:
@@ -53,7 +53,7 @@ def read_text(path: Path) -> str:
     try:
         return read_bytes(path).decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise CheckpointError("the file cannot be read", where=path, got=error) from None
+        raise CheckpointError("the file cannot be read", where=path, got=error, mend=UNREADABLE) from None
 
 
 def read_object(path: Path) -> dict[str, Any]:

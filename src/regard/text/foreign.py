@@ -25,7 +25,7 @@ from pathlib import Path
 from tokenizers import AddedToken, models, processors
 from tokenizers import Tokenizer as Backend
 
-from regard.errors import CheckpointError
+from regard.errors import UNREADABLE, CheckpointError
 from regard.text.backend import CONVERT, ROLES, built, content, open_backend, read_text
 from regard.text.bytelevel import open_bytelevel
 from regard.text.hints import Hints, read_hints
@@ -53,7 +53,7 @@ def open_tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
     try:
         has = {path.name for path in folder.iterdir()}
     except OSError as error:
-        raise CheckpointError("the folder cannot be read", where=folder, got=error.strerror) from None
+        raise CheckpointError("the folder cannot be read", where=folder, got=error.strerror, mend=UNREADABLE) from None
     opener = next((opener for name, opener in _OPENERS.items() if name in has), None)
     if opener is None:
         raise CheckpointError(

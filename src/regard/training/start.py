@@ -80,7 +80,7 @@ def open_origin(path: str, task: str) -> tuple[Path, dict[str, str]]:
     if own != task and not (task in ENCODING and encoder):
         expected = f'"task": "{task}"' + (", or any encoder" if task in ENCODING else "")
         raise CheckpointError("a model of another task cannot be trained on", where=described.path,
-                              expected=expected, got=own)  # fmt: skip
+                              expected=expected, got=own, mend="choose another model for --from")  # fmt: skip
     return described.path, {"from": path, "sha256": hash_weights(described)}
 
 
