@@ -185,10 +185,12 @@ class Translator:
         terms = request.terms
         spans = terms.copied(text)
         required, wanted = terms.required(text), tuple(text[start:end] for start, end in spans)
-        lowered = small(text, spans) if not (required or prefix) and in_capitals(text, spans) else text
-        loud, soft = map(len, self.tokenizer.encode_batch([text, lowered]))
-        capital = soft < loud  # the vocabulary knows small letters better
-        return self._fitted(lowered if capital else text, lead, prefix, request, wanted, capital=capital)
+        if not (required or prefix) and in_capitals(text, spans):
+            lowered = small(text, spans)
+            loud, soft = map(len, self.tokenizer.encode_batch([text, lowered]))
+            if soft < loud:  # the vocabulary knows small letters better
+                return self._fitted(lowered, lead, prefix, request, wanted, capital=True)
+        return self._fitted(text, lead, prefix, request, wanted, capital=False)
 
     def _fitted(
         self, text: str, lead: list[int], prefix: str, request: Request, wanted: tuple[str, ...], *, capital: bool
@@ -253,19 +255,22 @@ class Translator:
 
     def _read(self, part: _Part, found: Hypothesis, links: Links | None) -> Translation:
         text = part.demand.written(self.writes, found)
-        if part.capital:
-            text = capitals(text, find(text))
         translation = Translation(text, found.score, found.logprob, left_out=part.left_out,
                                   unfinished=int(not found.finished), length=found.length)  # fmt: skip
         if links is None:
-            return translation
+            return _raised(translation, part)
         if part.copies:
             placed = place(part.copies, part.text, text, links, self.tokenizer, part.ids, self.writes, found.ids,
                            given=len(part.demand.prefix))  # fmt: skip
-            return replace(translation, text=placed.text, alignment=placed.links, source_tokens=placed.source,
-                           target_tokens=placed.target)  # fmt: skip
+            whole = replace(translation, text=placed.text, alignment=placed.links, source_tokens=placed.source,
+                            target_tokens=placed.target)  # fmt: skip
+            return _raised(whole, part)
         source, target = tuple(self.tokenizer.tokens(part.ids)), tuple(self.writes.tokens(found.ids))
-        return replace(translation, alignment=links, source_tokens=source, target_tokens=target)
+        return _raised(replace(translation, alignment=links, source_tokens=source, target_tokens=target), part)
+
+
+def _raised(one: Translation, part: _Part) -> Translation:
+    return replace(one, text=capitals(one.text, find(one.text))) if part.capital else one
 
 
 def _unaligned(one: Translation) -> Translation:
