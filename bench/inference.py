@@ -36,6 +36,7 @@ from typing import Any
 from inference_agree import encoder_judge, translator_judge, verdicts, writer_judge
 from inference_limits import measured_limits, most_of, seconds_of, shapes
 from inference_models import FOLDER, prompts, sentences, sources, writer_folder
+from inference_peers import rounded_writer
 from inference_table import (
     MEASURES,
     Found,
@@ -181,6 +182,8 @@ def ready(work: str, engines: Iterable[str]) -> list[str]:
         try:
             if not is_ours(engine):
                 open_engine(model, engine)
+            elif model == "writer" and engine.split()[1] in ("bf16", "int8"):
+                rounded_writer(engine.split()[1])
             found.append(engine)
         except (ImportError, RuntimeError) as error:
             print(f"  {work}: without {engine}: {error}", file=sys.stderr)

@@ -88,12 +88,36 @@ def our_model(model: Any, kind: str) -> Any:
     return make_fast(model, kind)
 
 
+def rounded_writer(kind: str) -> Path:
+    """The writer as `regard quantize` leaves it, without the scoring."""
+
+    def write(draft: Path) -> None:
+        import regard
+        from regard.hub.quantized import skeleton, write_quantized
+        from regard.model import head_name
+        from regard.runtime import furnish, narrowed
+
+        plain = regard.load(writer_folder(), device="cpu")
+        tensors, head = narrowed(plain.model, kind), head_name(plain.model)
+        fast = furnish(skeleton(plain.model.config, head, 1), tensors, kind)
+        draft.mkdir()
+        write_quantized(draft, fast, tensors, plain.tokenizer, plain.about, kind, {}, {})
+
+    return made(f"gpt2.regard.{kind}", write)
+
+
 def our_writer(kind: str) -> Writer:
-    """By the stream that `generate` reads from."""
+    """By the stream that `generate` reads from; rounded forms from a folder that holds them, as people use them."""
     import regard
     from regard.generate import Prompt, Sampler, TokenStream
 
-    model, greedy = our_model(regard.load(writer_folder(), device="cpu").model, kind), Sampler(temperature=0.0)
+    if kind in ("plain", "fp32"):
+        loaded = regard.load(writer_folder(), device="cpu")
+        model = loaded.model if kind == "plain" else loaded.fast
+        del loaded
+    else:
+        model = regard.load(rounded_writer(kind), device="cpu", dtype=kind).model
+    greedy = Sampler(temperature=0.0)
 
     def write(prompts: Ids, count: int) -> Ids:
         said: Ids = [[] for _ in prompts]
