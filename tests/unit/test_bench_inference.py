@@ -48,7 +48,7 @@ def test_every_writer_says_what_the_reference_says(engine: str, folder: Path) ->
     from inference_agree import writer_judge
 
     for work in ("gpt2", "gpt2-batch8", "prefill"):
-        found = bench.RUNS[work](work, engine, 0.3)  # one time less another: of a few runs on a busy machine it may be negative
+        found = bench.RUNS[work](work, engine, 0.3)  # a difference of times, which few runs may turn round
         rows, length, count = bench.shapes(work)
         assert [len(ids) for ids in found["said"]] == [count if count > 1 else bench.JUDGED] * rows
         assert all(value > 0 for value in found["values"]) and len(found["values"]) == len(bench.MEASURES[work])
