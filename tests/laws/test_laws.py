@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.laws import LAWS, Verdict, report_card
+from regard.laws import LAWS, OF_PARAMETERS, Verdict, report_card
 from regard.laws.trial import TOLERANCE
 from regard.model import Model, make_classifier, make_model
 from regard.model.layers import Dropout
@@ -59,10 +59,6 @@ def test_cache_laws_hold_on_a_ring_that_wraps(number: int, scheme: str, stack: s
     assert verdict.outcome == "pass", verdict
 
 
-OF_TRAINING = (6, 8, 14)
-"""Laws that ask for gradients too, or for saved parameters; what is made fast has neither."""
-
-
 @pytest.mark.parametrize(
     "case", [("encoder", "relative"), ("decoder", "rope", "mistral"), ("decoder", "learned", "llama"),
              ("both", "sinusoidal", "bert"), ("both", "rope", "marian")]
@@ -70,7 +66,7 @@ OF_TRAINING = (6, 8, 14)
 def test_laws_hold_for_what_is_used(case: tuple[str, ...], build) -> None:
     """Texts are read and written by the fast model: masks, positions and caches are laws for it too."""
     model = build(*case)
-    for verdict in report_card(make_fast(model), numbers=[n for n in NUMBERS if n not in OF_TRAINING]):
+    for verdict in report_card(make_fast(model), numbers=[n for n in NUMBERS if n not in OF_PARAMETERS]):
         outcomes = ("pass", "undecided") if applies(verdict.number, model) else ("not applicable",)
         assert verdict.outcome in outcomes, verdict
 

@@ -78,18 +78,24 @@ def _model(args: Arguments, path: Path) -> int:
     device = args.apply()
     from regard.api import load
     from regard.hub.atomic import verify_manifest
-    from regard.laws import report_card, summary
+    from regard.laws import OF_PARAMETERS, report_card, summary
 
     loaded = load(path, device=str(device), dtype="fp32", allow_nonfinite=args.allow_nonfinite)
     sums = "every file is as its SHA-256 sum says" if verify_manifest(loaded.path) else NO_SUMS
     card = report_card(loaded.model)
+    # Texts are read and written by the model as it is packed for this machine, which the same laws bind.
+    used = report_card(loaded.fast, numbers=[v.number for v in card if v.number not in OF_PARAMETERS])
+    broken = [verdict for verdict in used if verdict.outcome == "fail"]
     if args.json:
-        print_json({"model": loaded.path, "files": sums, "laws": card, "summary": summary(card)})
+        print_json({"model": loaded.path, "files": sums, "laws": card, "in_use": used, "summary": summary(card)})
     else:
         print(f"{loaded}: {sums}\n")
-        table(["law", "", "", ""], [(str(v.number), v.name, v.outcome, v.sentence) for v in card])
-        print(f"\n{summary(card)}")
-    return 1 if any(verdict.outcome == "fail" for verdict in card) else 0
+        rows = [(str(v.number), v.name, v.outcome, v.sentence) for v in card]
+        rows += [(str(v.number), f"packed for this machine: {v.name}", v.outcome, v.sentence) for v in broken]
+        table(["law", "", "", ""], rows)
+        told = f"{sum(v.outcome == 'pass' for v in used)} of them also of the model as it is packed for this machine"
+        print(f"\n{summary(card)}{'' if broken else f' {told.capitalize()}.'}")
+    return 1 if any(verdict.outcome == "fail" for verdict in (*card, *used)) else 0
 
 
 def _findings(args: Arguments, kind: Kind) -> list[Finding]:

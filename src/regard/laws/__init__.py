@@ -17,7 +17,7 @@ from regard.laws import (  # noqa: F401  each registers its laws
     scores,
     wiring,
 )
-from regard.laws.law import LAWS, Law, Subject, Verdict, law, report_card, summary
+from regard.laws.law import LAWS, OF_PARAMETERS, Law, Subject, Verdict, law, report_card, summary
 from regard.laws.lesson import Lesson
 from regard.laws.rerun import Rerun
 from regard.laws.scores import Scored
@@ -25,6 +25,7 @@ from regard.laws.trial import Broken, NotApplicable, Trial, Undecided
 
 __all__ = [
     "LAWS",
+    "OF_PARAMETERS",
     "Broken",
     "Law",
     "Lesson",

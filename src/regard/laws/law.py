@@ -111,6 +111,10 @@ def law(number: int, name: str, *, on: type[Subject] = Trial, exact: bool = Fals
     return register
 
 
+OF_PARAMETERS = (6, 8, 14, 35, 36)
+"""Laws that ask for gradients too, or for saved parameters; what is made fast for use has neither."""
+
+
 def report_card(model: Model, *, numbers: Iterable[int] | None = None, seed: int = 0) -> list[Verdict]:
     """The verdicts of these laws (None: all that need only a Model) on a model, by number."""
     of_models = [number for number, each in LAWS.items() if each.on is Trial]

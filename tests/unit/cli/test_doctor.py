@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 from regard import laws
 from regard.laws import Verdict
 from regard.laws.law import Outcome
+from regard.runtime.fast import FastAttention
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -25,9 +27,25 @@ def test_a_models_report_card(command: Command) -> None:
     assert sum(law["outcome"] == "pass" for law in card["laws"]) > len(card["laws"]) / 2
 
 
+def test_the_laws_bind_what_is_used_too(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the runtime alone: its one product of Q, K and V gives them in another order."""
+    project = FastAttention.project
+
+    def turned(self: FastAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        q, k, v = project(self, x)
+        return q, k, v.flip(2) if self.qkv is not None else v
+
+    monkeypatch.setattr(FastAttention, "project", turned)
+    code, out, _ = command("doctor", "run", "--json")
+    card = json.loads(out)
+    assert code == 1 and not any(law["outcome"] == "fail" for law in card["laws"])
+    assert any(law["outcome"] == "fail" for law in card["in_use"])
+    assert "packed for this machine: " in command("doctor", "run")[1]
+
+
 def test_a_broken_law_ends_with_1(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Verdict(8, "nobody sees the future", "fail", 3.0, 0.0, "numbers that differ: 3; allowed: 0")
-    monkeypatch.setattr(laws, "report_card", lambda model: [broken])
+    monkeypatch.setattr(laws, "report_card", lambda model, numbers=None: [broken] if numbers is None else [])
     code, out, _ = command("doctor", "run")
     assert code == 1 and "8    nobody sees the future  fail  numbers that differ" in out
 
@@ -35,9 +53,10 @@ def test_a_broken_law_ends_with_1(command: Command, monkeypatch: pytest.MonkeyPa
 def test_the_report_card_ends_in_a_sentence(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes: list[Outcome] = ["pass", "undecided", "pass", "not applicable"]
     card = [Verdict(number, "law", outcome, None, None, "") for number, outcome in enumerate(outcomes)]
-    monkeypatch.setattr(laws, "report_card", lambda model: card)
+    monkeypatch.setattr(laws, "report_card", lambda model, numbers=None: card)
     _, out, _ = command("doctor", "run")
-    last = out.splitlines()[-1]
+    last, _, used = out.splitlines()[-1].partition(" 2 of them")
+    assert used == " also of the model as it is packed for this machine."
     assert last.startswith("2 laws hold, none broken, 1 undecided (") and "1 not applicable" in last
     assert "laws of training" in last
     assert json.loads(command("doctor", "run", "--json")[1])["summary"] == last
