@@ -193,3 +193,14 @@ def test_the_greatest_are_those_of_topk(seed: int, width: int, k: int, equal: bo
     assert torch.equal(values, x.topk(k).values)
     assert torch.equal(x.gather(-1, places), values)
     assert all(len(set(row)) == k for row in places.flatten(0, 1).tolist())
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_settled_source_leaves_the_batch(beam: int) -> None:
+    """From its last step on nothing is computed for it: rows are hypotheses of sources that still go on."""
+    limits, toy, rows = [2, 6, 4], Toy(3, sources=3), list[int]()
+    toy.table[..., EOS] = -50  # no output ends before its limit
+    decode = toy.decode
+    toy.transformer.decode = lambda ids, state: rows.append(len(ids)) or decode(ids, state)  # type: ignore[func-returns-value]
+    search(toy, limits, beam=beam)
+    assert rows == [beam * sum(step <= limit for limit in limits) for step in range(1, 7)]

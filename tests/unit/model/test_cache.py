@@ -191,3 +191,16 @@ def test_one_model_serves_two_states_at_once(build, full) -> None:
             said[i].append(model.logits(model.transformer.decode(rows[i][:, t : t + 1], states[i])))
     for i in range(2):
         same(torch.cat(said[i], 1), full(model, rows[i]))
+
+
+def test_a_step_draws_no_positions_of_its_own(build) -> None:
+    """Keys stand at their slots, which are numbered once: nothing grows with the text but what attention reads."""
+    model = build(n_decoder_layers=1, positions=Rope()).transformer
+    state, where = model.start(capacity=30), set()
+    real = torch.tensor([[True] * 4, [True, True, False, False]])
+    model.decode(torch.ones(2, 4, dtype=torch.long), state, real=real)
+    for _ in range(20):
+        step = state.advance(torch.ones(2, 1, dtype=torch.long))
+        where.add(step.mask.k_pos.data_ptr())
+        assert step.mask.k_pos.shape == (1, state.longest)
+    assert len(where) == 1
