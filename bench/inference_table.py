@@ -71,6 +71,27 @@ MEASURES: dict[str, tuple[Measure, ...]] = {
 }  # fmt: skip
 
 
+BEST = "the best of the peers"
+GOALS: dict[str, tuple[tuple[str, str, str, float], ...]] = {
+    "gpt2": (("whole", "regard fp32", "llama.cpp f32", 1.0), ("whole", "regard bf16", "llama.cpp f16", 1.0),
+             ("whole", "regard int8", "llama.cpp q8_0", 1.15)),
+    "gpt2-batch8": (("whole", "regard", BEST, 1.25),),
+    "prefill": (("prompt", "regard bf16", "llama.cpp bf16", 1.2), ("prompt", "regard int8", "CTranslate2 int8", 1.0)),
+    "translation": (
+        *((name, "regard fp32", "CTranslate2 fp32", 1.2) for name in ("greedy", "beam 4")),
+        *((name, "regard", "CTranslate2 int8", 1.3) for name in ("greedy", "beam 4")),
+        ("one alone", "regard fp32", "CTranslate2 fp32", 1.0), ("one alone", "regard int8", "CTranslate2 int8", 1.0),
+    ),
+    "encoder": (("all", "regard fp32", BEST, 1.3), ("all", "regard bf16", "OpenVINO bf16", 1.2),
+                ("all", "regard int8", "onnxruntime int8", 1.1)),
+    "load": tuple((name, f"regard {form}", peer, 1.0) for name in ("loading", "peak memory")
+                  for form, peer in (("fp32", "CTranslate2 fp32"), ("fp32", "transformers fp32"),
+                                     ("bf16", "transformers bf16"), ("int8", "CTranslate2 int8"))),
+}  # fmt: skip
+"""work -> (measure, ours, a peer, how many times as good ours is to be). Ours without a form is our best; the best of
+the peers is that of all for our best, and of the same bits for a form."""
+
+
 def bits(engine: str) -> int:
     """Of a weight of that engine's."""
     return BITS[engine.split()[-1]]
@@ -178,7 +199,31 @@ def table(found: Found) -> str:
             text += (
                 f"\n- {measure.name}: {best} is {found.ratio(best, peer, place):.2f} x {peer}, the best of the peers"
             )
-    return text.rstrip() + "\n"
+    told = goals(found)
+    return text.rstrip() + "\n" + ("\n" * bool(told) + "".join(f"- {line}\n" for line in told))
+
+
+def goals(found: Found) -> list[str]:
+    """A line for each goal whose two engines were measured: reached, or missed, and then at what share of the limit."""
+    names, lines = [measure.name for measure in MEASURES[found.work]], list[str]()
+    for name, ours, peer, least in GOALS[found.work]:
+        place = names.index(name)
+        mine = found.best_ours(place) if ours == "regard" else ours
+        other = found.best_peer(place, None if ours == "regard" else bits(ours)) if peer == BEST else peer
+        if mine not in found.values or other not in found.values or other in found.unlike:
+            continue
+        ratio = found.ratio(mine, other, place)
+        line = f"goal, {name}: {mine} at least {least:g} x {other}: {ratio:.2f} x, "
+        if ratio >= least:
+            line += "reached"
+        else:
+            line += "missed"
+            if found.most:
+                most = found.most[bits(mine)][place]
+                share = 1 / MEASURES[found.work][place].times_better(most, found.values[mine][place])
+                line += f", at {share:.0%} of what memory and arithmetic allow"
+        lines.append(line)
+    return lines
 
 
 # ---------------------------------------------------------------- a page
@@ -198,7 +243,8 @@ the same weights, run alternately, each in a process of its own, and the medians
 times the best peer with weights of as many bits. *of the limit*: of what this machine's memory (weights read once for
 each pass) and arithmetic would allow, as measured in the same run. *agrees*: the share of an engine's tokens that the
 reference, `transformers` in float32, says after the same tokens; of an encoder the least cosine to the reference's
-vectors. A peer that runs below 85 % of what it is known to reach is marked and does not count.
+vectors. A peer that runs below 85 % of what it is known to reach is marked and does not count. Under each table stands
+what we set out to reach, and whether we did.
 """
 
 

@@ -186,10 +186,28 @@ def test_the_table_says_what_was_found(found) -> None:
     assert lines[0] == "| transformers bf16 | 50 |  | 50% | 60 |  | 50% | 98.0% |"
     assert lines[1] == "| regard int8 | 240 | 1.60 | 50% | 320 | 2.00 | 50% | 98.0% |"
     assert "| 40 (badly set up) |" in lines[3]
-    assert lines[-2:] == [
+    assert lines[-4:] == [
         "- whole: regard int8 is 1.60 x CTranslate2 int8, the best of the peers",
         "- decoding alone: regard int8 is 2.00 x llama.cpp q8_0, the best of the peers",
+        "",
+        "- goal, whole: regard int8 at least 1.15 x llama.cpp q8_0: 2.00 x, reached",
     ]
+
+
+def test_a_goal_that_is_missed_says_what_share_of_the_limit_was_reached(found) -> None:
+    from dataclasses import replace
+
+    from inference_table import GOALS, MEASURES, goals
+
+    values = {**found.values, "llama.cpp q8_0": [230.0, 160.0]}
+    (line,) = goals(replace(found, values=values))
+    assert line.endswith("1.04 x, missed, at 50% of what memory and arithmetic allow")
+    assert goals(replace(found, values={"regard int8": [1.0, 1.0]})) == [], "a goal is against somebody"
+    batch = {"regard bf16": [100.0, 1.0], "regard int8": [200.0, 1.0], "llama.cpp bf16": [150.0, 1.0]}
+    (line,) = goals(replace(found, work="gpt2-batch8", values=batch, most={}))
+    assert line == "goal, whole: regard int8 at least 1.25 x llama.cpp bf16: 1.33 x, reached", "the best of both"
+    for work, some in GOALS.items():
+        assert {name for name, *_ in some} <= {measure.name for measure in MEASURES[work]}
 
 
 def test_less_is_better_where_it_is(found) -> None:
