@@ -164,6 +164,10 @@ def read_data(data: Sequence[Path], columns: str | None, to: str | None) -> Pair
         raise ConfigError("no data is given", where="SRC TGT | FILE", expected="two parallel files, or one table",
                           mend="name them after the model")  # fmt: skip
     pairs = read_pairs(data, columns=pair_of("columns", columns))
+    empty = [i for i, pair in enumerate(zip(pairs.source, pairs.target, strict=True)) if not all(map(str.strip, pair))]
+    if empty:
+        what = "pair has" if len(empty) == 1 else "pairs have"
+        err_console.print(f"{len(empty):,} {what} an empty side, and count all the same: {pairs.where(empty[0])}")
     return pairs if to is None else replace(pairs, to=[to] * len(pairs))
 
 

@@ -44,6 +44,15 @@ def test_a_table_for_people(command: Command, workplace: Path) -> None:
     assert (code, err) == (0, "") and "nrefs:1|case:mixed|eff:no|tok:13a" in out and "perplexity" in out
 
 
+@pytest.mark.parametrize("verb", ["evaluate", "score"])
+def test_pairs_with_an_empty_side_are_told(command: Command, workplace: Path, verb: str) -> None:
+    """They count, as references are scored as they stand; who has them by mistake should know."""
+    (workplace / "holes.en").write_text("A man.\n\nTwo dogs.\n")
+    (workplace / "holes.de").write_text("Ein Mann.\nJa.\n\n")
+    code, _, err = command(verb, "run", "holes.en", "holes.de")
+    assert code == 0 and "2 pairs have an empty side" in err and "holes.en:2" in err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
