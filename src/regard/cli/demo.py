@@ -93,7 +93,7 @@ def run(args: Arguments) -> None:
         })  # fmt: skip
         return
     _show(items, outputs, scores)
-    print(f"\npicture of the cross-attention of layer {layer}, which strays least ({errors[layer]:.0%}): {picture}")
+    print(f"\npicture of the cross-attention of layer {layer + 1}, which strays least ({errors[layer]:.0%}): {picture}")
     print(f"page with every number of it: {page}, or, with a text of your own: regard look {args.out}")
     open_in_browser(page.resolve().as_uri())
     print(f"\nnow: echo 'July 4, 2031' | regard translate {args.out} --to zh\n     regard info {args.out}")

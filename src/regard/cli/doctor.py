@@ -94,7 +94,7 @@ def _model(args: Arguments, path: Path) -> int:
         rows += [(str(v.number), f"packed for this machine: {v.name}", v.outcome, v.sentence) for v in broken]
         table(["law", "", "", ""], rows)
         told = f"{sum(v.outcome == 'pass' for v in used)} of them also of the model as it is packed for this machine"
-        print(f"\n{summary(card)}{'' if broken else f' {told.capitalize()}.'}")
+        print(f"\n{summary(card)}{'' if broken else f' {told}.'}")
     return 1 if any(verdict.outcome == "fail" for verdict in (*card, *used)) else 0
 
 
