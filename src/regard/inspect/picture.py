@@ -60,8 +60,8 @@ def draw_reordering(pairs: Mapping[str, PairAttention], layer: int, path: Path) 
         figure.text((corner[0] + sides[0] / 2) / width, 1 - 0.3 / height, title, fontsize=12, ha="center", va="center")
     figure.text(
         0.5, 0.3 / height,
-        f"Cross-attention of decoder layer {layer + 1}, mean of its heads. Each row is what the decoder looked at to write"
-        " that token, and sums to 1.\nOutlined: where day, month and year truly are in both texts.",
+        f"Cross-attention of decoder layer {layer + 1}, mean of its heads. Each row is what the decoder looked at to"
+        " write that token, and sums to 1.\nOutlined: where day, month and year truly are in both texts.",
         fontsize=8.5, color=OTHER, ha="center", va="center",
     )  # fmt: skip
     figure.savefig(path)
