@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import CheckpointError, ConfigError, DataError, MissingExtraError, NonFiniteError, UserError
 
 if TYPE_CHECKING:
-    from regard.api import Generation, Loaded, Look, Translation, load, look, train
+    from regard.api import Generation, Loaded, Translation, load, look, train
+    from regard.inspect.notebook import Look
 
 __version__ = "0.1.0"
 
@@ -38,7 +39,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module("regard.api"), name)
+        return getattr(import_module("regard.inspect.notebook" if name == "Look" else "regard.api"), name)
     raise AttributeError(f"module 'regard' has no attribute {name!r}")
 
 

@@ -7,7 +7,8 @@
     regard.look("runs/en-de", "A man rides a bicycle.").weights("decoder.layers.0.cross_attn")
 
 What is unusual: `load` opens folders of ours and of Hugging Face's alike, of every task, plain or quantised; what it
-gives (`Loaded`) does what its task can.
+gives (`Loaded`) does what its task can. Training and looking are imported where they begin: whoever translates a line
+waits for neither.
 What it does not know: the command line. It prints nothing but, in `train`, a line now and then on stderr.
 """
 
@@ -17,34 +18,30 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 
 from regard import machine
 from regard.config import build, to_toml
-from regard.data import Finding
 from regard.errors import CheckpointError, ConfigError
 from regard.hub.atomic import recover_folder, verify_manifest
 from regard.hub.folder import describe_model, find_model, load_model, open_vocabularies
 from regard.hub.quantized import QUANTIZED, is_quantized, map_tensors, read_form
-from regard.inspect.edits import Edit
-from regard.inspect.notebook import Look
-from regard.inspect.scripts import Request
-from regard.inspect.views import run as run_and_see
 from regard.loaded import DOES, TOGETHER, Loaded
 from regard.runtime import FORMS, Form, furnish, keep_freed_memory
 from regard.tasks.continuation import Generation
 from regard.tasks.texts import Translation
-from regard.training import DevEvent, Event, Progress, Recipe, Reporter, Result
-from regard.training import train as carry_out
-from regard.training.outcome import refuse_mixing
-from regard.training.resolve import planned, resumed
-from regard.training.subjects import SUBJECTS
+
+if TYPE_CHECKING:
+    from regard.data import Finding
+    from regard.inspect.edits import Edit
+    from regard.inspect.notebook import Look
+    from regard.training import Event, Progress, Reporter, Result
 
 TextPath = str | Path
 
-__all__ = ["TOGETHER", "Generation", "Loaded", "Look", "TextPath", "Translation", "load", "look", "train"]
+__all__ = ["TOGETHER", "Generation", "Loaded", "TextPath", "Translation", "load", "look", "train"]
 
 
 def load(
@@ -146,6 +143,10 @@ def look(
             model is quantised.
         CheckpointError: as `load`.
     """
+    from regard.inspect.notebook import Look
+    from regard.inspect.scripts import Request
+    from regard.inspect.views import run as run_and_see
+
     loaded = model if isinstance(model, Loaded) else load(model)
     if QUANTIZED in loaded.about:
         raise ConfigError("a quantised model is not looked into", where=loaded.path, expected="its plain weights",
@@ -190,6 +191,12 @@ def train(
         ConfigError, DataError, NonFiniteError, UserError: as their names say.
     """
     began, where = time.monotonic(), machine.pick_device(device)
+    from regard.training import Recipe
+    from regard.training import train as carry_out
+    from regard.training.outcome import refuse_mixing
+    from regard.training.resolve import planned, resumed
+    from regard.training.subjects import SUBJECTS
+
     if task not in SUBJECTS:
         raise ConfigError("unknown task", where="task", expected=", ".join(SUBJECTS), got=task)
     if task != "translation" and (target or dev_target):
@@ -237,5 +244,7 @@ class _Lines:
                 self.say(f"{finding.severity}: {finding.sentence}")
 
     def event(self, event: Event, progress: Progress, seconds: float, seconds_left: float | None) -> None:
+        from regard.training import DevEvent
+
         if isinstance(event, DevEvent):
             self.say(f"update {event.step:,}: development loss {event.scores['dev_loss']:.3f} after {seconds:,.0f} s")

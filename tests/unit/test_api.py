@@ -178,3 +178,14 @@ def test_a_language_model_continues(model_dir: Callable[[str], Path]) -> None:
         stories.stream("x", n=2)
     with pytest.raises(TypeError, match="tempurature"):
         stories.generate("x", tempurature=1)
+
+
+def test_whoever_uses_a_model_waits_for_nothing_else(workplace: Path) -> None:
+    """A line is translated without what trains, draws, looks or scores being imported."""
+    script = (
+        "import sys, regard; regard.load('run', device='cpu').translate(['A man.'])\n"
+        "late = ['regard.training', 'regard.inspect', *'matplotlib sacrebleu sklearn pandas pydantic rich'.split()]\n"
+        "print([name for name in late if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=workplace, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
