@@ -186,11 +186,15 @@ class Translator:
         spans = terms.copied(text)
         required, wanted = terms.required(text), tuple(text[start:end] for start, end in spans)
         if not (required or prefix) and in_capitals(text, spans):
-            lowered = small(text, spans)
-            loud, soft = map(len, self.tokenizer.encode_batch([text, lowered]))
+            lowered = small(text, self._pieces, spans)
+            loud, soft = self._pieces([text, lowered])
             if soft < loud:  # the vocabulary knows small letters better
                 return self._fitted(lowered, lead, prefix, request, wanted, capital=True)
         return self._fitted(text, lead, prefix, request, wanted, capital=False)
+
+    def _pieces(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens each of them has after another word, and that word."""
+        return [len(ids) for ids in self.tokenizer.encode_batch([f"a {text}" for text in texts])]
 
     def _fitted(
         self, text: str, lead: list[int], prefix: str, request: Request, wanted: tuple[str, ...], *, capital: bool

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,14 @@ def test_in_capitals(text: str, loud: bool) -> None:
     assert in_capitals(text, find(text)) is loud
 
 
+NAMES = {"Tom", "Hund", "NASA"}
+
+
+def pieces(words: Sequence[str]) -> list[int]:
+    """Of a vocabulary that knows these names, and all words in small letters, whole."""
+    return [1 if word in NAMES or (word == word.lower() and word.capitalize() not in NAMES) else 3 for word in words]
+
+
 @pytest.mark.parametrize(
     ("text", "lowered"),
     [
@@ -38,15 +48,18 @@ def test_in_capitals(text: str, loud: bool) -> None:
         ("<B>TWO DOGS</B>", "<B>Two dogs</B>"),
         ("3 DOGS %s", "3 Dogs %s"),
         ("I'M ÄRGERLICH", "I'm ärgerlich"),
+        ("MY NAME IS TOM", "My name is Tom"),
+        ("DER HUND BELLT {TOM}", "Der Hund bellt {TOM}"),
+        ("WE ARE NASA", "We are nasa"),
     ],
 )
 def test_small(text: str, lowered: str) -> None:
-    assert small(text, find(text)) == lowered
+    assert small(text, pieces, find(text)) == lowered
 
 
 @given(st.text(alphabet="abÄß Iı{}<>%s.1你", max_size=30))
 def test_what_is_kept_is_kept(text: str) -> None:
     spans = find(text)
-    for changed in (small(text, spans), capitals(text, spans)):
+    for changed in (small(text, pieces, spans), capitals(text, spans)):
         assert [text[a:b] for a, b in spans] == [changed[a:b] for a, b in spans] or len(changed) != len(text)
     assert not any(char.islower() for char in capitals(text)) or "ı" in text
