@@ -1,10 +1,10 @@
 """Sentences translated a second, greedily and with a beam of 4: ours beside transformers' MarianMT on the same weights.
 
-    python bench/translation.py [--size multi30k base] [--rounds 3] [--model DIR]
+    python bench/translation.py [--rounds 3] [--model DIR]
 
-    multi30k    the 1,000 English sentences of its test set 2016, by a small model of the chapter's axes that is trained
-                first (three minutes, or kept in DIR): outputs end where they end
-    base        6 + 6 layers of width 512, vocabulary 32,000, random weights: 64 sources of 25 real tokens, 25 out
+The 1,000 English sentences of Multi30k's test set 2016, by a small model of the chapter's axes that is trained first
+(three minutes, or kept in DIR): outputs end where they end. A Transformer of the base size, and other engines, are in
+bench/inference.py.
 
 Weights are copied from ours into Marian by a table, and both must say the same greedily before a table is printed. Each
 engine runs in a process of its own, as its users run it, alternately for some rounds; the table gives medians. Ours is
@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from transformers import MarianMTModel
 
     from regard.model import Model
+    from regard.runtime import Form
     from regard.text import Tokenizer
 
-ENGINES = ("regard", "regard bf16", "transformers", "transformers bf16")
+FORMS: dict[str, Form] = {"regard": "fp32", "regard bf16": "bf16", "regard int8": "int8"}
+ENGINES = (*FORMS, "transformers", "transformers bf16")
 BEAMS = (1, 4)
 BATCH = 64
 ALIKE = 0.99
@@ -60,31 +62,14 @@ ROWS = {
 Ids = list[list[int]]
 
 
-def load(size: str, folder: str) -> tuple[Model, Tokenizer, Ids, float]:
+def load(folder: str) -> tuple[Model, Tokenizer, Ids, float]:
     """Our model, its tokenizer, the sources as ids, and their length ratio."""
-    import torch
-
     import regard
     from regard.data import read_pairs
-    from regard.model import TransformerConfig, make_language_model
 
     found = regard.load(folder)
-    texts = data_folder() / "test_2016_flickr.en.gz", data_folder() / "test_2016_flickr.de.gz"
-    if size == "multi30k":
-        pairs = read_pairs(texts)
-        return found.model, found.tokenizer, found.tokenizer.encode_batch(pairs.source), found.about["length_ratio"]
-    source = read_pairs([data_folder() / "train.en.gz", data_folder() / "train.de.gz"]).source
-    sources = [ids[:25] for ids in found.tokenizer.encode_batch(source[:2_000]) if len(ids) >= 25][:64]
-    config = TransformerConfig(
-        vocab_size=32_000, d_model=512, n_heads=8, d_ff=2_048, n_encoder_layers=6, n_decoder_layers=6,
-        embed_scale=512**0.5, head_bias=True, max_len=256,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    model = make_language_model(config).eval()
-    with torch.no_grad():
-        model.head.bias[found.tokenizer.eos_id] = NEVER
-    # 14.5 target tokens for each 26 source tokens, rounded up, and 10: the limit is 25.
-    return model, found.tokenizer, sources, 14.5 / 26
+    pairs = read_pairs([data_folder() / "test_2016_flickr.en.gz", data_folder() / "test_2016_flickr.de.gz"])
+    return found.model, found.tokenizer, found.tokenizer.encode_batch(pairs.source), found.about["length_ratio"]
 
 
 def renamed(weights: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -135,11 +120,13 @@ def translator(engine: str, model: Model, tokenizer: Tokenizer, ratio: float) ->
     """Sources and a beam to outputs, as ids without control tokens."""
     import torch
 
+    from regard.runtime import keep_freed_memory, make_fast
     from regard.tasks.search import search_translations
 
     dtype = torch.bfloat16 if "bf16" in engine else torch.float32
     if engine.startswith("regard"):
-        model = model.to(dtype)
+        keep_freed_memory()  # as `regard.load` does
+        model = make_fast(model, FORMS[engine])
 
         def ours(sources: Ids, beam: int) -> Ids:
             found = search_translations(model, tokenizer, sources, ratio=ratio, beam=beam)
@@ -168,9 +155,9 @@ def translator(engine: str, model: Model, tokenizer: Tokenizer, ratio: float) ->
     return peer
 
 
-def work(engine: str, size: str, folder: str) -> None:
+def work(engine: str, folder: str) -> None:
     """Run one engine and print, for each beam, its sentences a second; and what it says greedily."""
-    model, tokenizer, sources, ratio = load(size, folder)
+    model, tokenizer, sources, ratio = load(folder)
     run, rates, said = translator(engine, model, tokenizer, ratio), dict[int, float](), dict[int, Ids]()
     for beam in BEAMS:
         run(sources[:BATCH], beam)
@@ -188,9 +175,9 @@ def train_translator(folder: Path, minutes: float) -> None:
     subprocess.run([sys.executable, "-m", "regard", *words, *changes, "--quiet"], check=True, stdout=sys.stderr)
 
 
-def run_worker(engine: str, size: str, folder: Path) -> dict:
+def run_worker(engine: str, folder: Path) -> dict:
     """One process, as its users would start it."""
-    command = [sys.executable, __file__, "--worker", engine, "--size", size, "--model", str(folder)]
+    command = [sys.executable, __file__, "--worker", engine, "--model", str(folder)]
     # As the command `regard` does; the peers run with the library's own default.
     spin = {"GOMP_SPINCOUNT": "100000"} if engine.startswith("regard") else {}
     run = subprocess.run(command, capture_output=True, text=True, env={**spin, **os.environ})
@@ -204,12 +191,12 @@ def alike(one: Ids, other: Ids) -> float:
     return sum(a == b for a, b in zip(one, other, strict=True)) / len(one)
 
 
-def table(size: str, found: dict[str, list[Sequence[float]]], greedy: dict[str, Ids]) -> None:
+def table(found: dict[str, list[Sequence[float]]], greedy: dict[str, Ids]) -> None:
     """Print medians, and how many times transformers' default."""
     medians = {engine: [statistics.median(rates) for rates in zip(*rounds, strict=True)] for engine, rounds in
                found.items()}  # fmt: skip
     default = medians.get("transformers", [math.nan] * len(BEAMS))
-    print(f"\n{size}\n| engine | greedy, sentences/s | x transformers | beam 4 | x transformers | greedy alike |")
+    print("\n| engine | greedy, sentences/s | x transformers | beam 4 | x transformers | greedy alike |")
     print("|---|---|---|---|---|---|")
     for engine, rates in medians.items():
         cells = (f"{rate:,.1f} | {rate / theirs:.2f}" for rate, theirs in zip(rates, default, strict=True))
@@ -219,7 +206,6 @@ def table(size: str, found: dict[str, list[Sequence[float]]], greedy: dict[str, 
 def main() -> None:
     """Run the rounds and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", nargs="+", choices=("multi30k", "base"), default=["multi30k", "base"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--model", type=Path, help="where the small model is, or is to be kept")
@@ -227,27 +213,26 @@ def main() -> None:
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        work(arguments.worker, arguments.size[0], str(arguments.model))
+        work(arguments.worker, str(arguments.model))
         return
     with tempfile.TemporaryDirectory() as own:
         folder = arguments.model or Path(own) / "model"
         if not folder.exists():
             train_translator(folder, arguments.minutes)
-        for size in arguments.size:
-            found: dict[str, list[Sequence[float]]] = {engine: [] for engine in arguments.engines}
-            greedy: dict[str, Ids] = {}
-            for _ in range(arguments.rounds):
-                for engine in arguments.engines:
-                    outcome = run_worker(engine, size, folder)
-                    found[engine].append(outcome["rates"])
-                    greedy[engine] = outcome["greedy"]
-                    rates = ", ".join(f"{rate:.1f}" for rate in outcome["rates"])
-                    print(f"  {size:9} {engine:18} {rates} sentences/s greedy, beam 4", file=sys.stderr)
-            if {"regard", "transformers"} <= set(greedy):
-                same = alike(greedy["regard"], greedy["transformers"])
-                if same < ALIKE:
-                    raise SystemExit(f"{size}: only {same:.1%} of the greedy outputs are equal: not the same function")
-            table(size, found, greedy)
+        found: dict[str, list[Sequence[float]]] = {engine: [] for engine in arguments.engines}
+        greedy: dict[str, Ids] = {}
+        for _ in range(arguments.rounds):
+            for engine in arguments.engines:
+                outcome = run_worker(engine, folder)
+                found[engine].append(outcome["rates"])
+                greedy[engine] = outcome["greedy"]
+                rates = ", ".join(f"{rate:.1f}" for rate in outcome["rates"])
+                print(f"  {engine:18} {rates} sentences/s greedy, beam 4", file=sys.stderr)
+        if {"regard", "transformers"} <= set(greedy):
+            same = alike(greedy["regard"], greedy["transformers"])
+            if same < ALIKE:
+                raise SystemExit(f"only {same:.1%} of the greedy outputs are equal: not the same function")
+        table(found, greedy)
 
 
 if __name__ == "__main__":
