@@ -27,6 +27,9 @@ from regard.tasks.base import evaluating
 from regard.tasks.reading import Batch, Read, TextData, encode, hidden_states
 from regard.tasks.scores import Scored, class_scores, number_scores, several_scores
 
+LEAST_SPREAD = 1e-30
+"""Numbers closer than that are all the same: one of another size would be beyond float32 in units of it."""
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -49,7 +52,8 @@ class Labels:
         if kind != "number":
             return cls(classes, kind)
         values = np.array(labels, dtype=np.float64)
-        return cls(("number",), kind, float(values.mean()), float(values.std()) or 1.0)
+        spread = float(values.std())
+        return cls(("number",), kind, float(values.mean()), spread if spread > LEAST_SPREAD else 1.0)
 
     @classmethod
     def read(cls, about: Mapping[str, Any]) -> Self:

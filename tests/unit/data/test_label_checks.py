@@ -123,6 +123,12 @@ def test_the_training_has_every_class_however_texts_are_shared(
         Labels.of(halves[0].labels, kind, halves[0].classes).targets(halves[1].labels)
 
 
+def test_numbers_that_are_all_but_the_same_have_units_of_one() -> None:
+    """Else a held-out number of another size is infinite in theirs."""
+    assert Labels.of([3e-47, 0.0], "number", ()).targets([1.0, 0.0]).tolist() == [1.0, 0.0]
+    assert Labels.of([3e-12, 0.0], "number", ()).targets([3e-12]).tolist() == pytest.approx([1.0])
+
+
 @pytest.mark.parametrize("kind", ["one", "several"])
 def test_a_rare_class_among_shared_premises_stays(kind: LabelKind) -> None:
     """60 pairs that share 20 premises, and a pair of a rare class that has one of them."""
