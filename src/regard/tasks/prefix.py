@@ -11,7 +11,7 @@ What it does not know: texts, and where the pairs came from.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from regard.data import Pairs
 from regard.data.languages import language_of, spoken
@@ -56,8 +56,8 @@ def source_prefix(
     if to is None and len(languages) == 1:
         to = languages[0]
     known = languages or ((only,) if only else ())
-    if to is not None and to not in known:  # a region of what it knows, de-AT of de, or the language of a region
-        to = spoken(language_of(to), known) or to
+    if to is not None and to not in known:
+        to = _meant(to, known)
     if languages:
         if to not in languages:
             near = difflib.get_close_matches(to or "", languages, n=1)
@@ -74,6 +74,13 @@ def source_prefix(
     tokens = [] if tag is None else [tag_token(tag)]
     tokens += [language_token(to)] if languages and to else []
     return [_known(tokenizer, token) for token in tokens]
+
+
+def _meant(to: str, known: Sequence[str]) -> str:
+    """The code among those known that is meant: de for de-AT, zh_TW for zh and zh-TW, but for zh-CN only itself."""
+    same = [code for code in known if code.replace("_", "-").lower() == to.replace("_", "-").lower()]
+    wider = [code for code in known if code.lower() == language_of(to)]
+    return next(iter(same + wider), None) or (to if to.lower() != language_of(to) else spoken(to, known) or to)
 
 
 def source_prefixes(tokenizer: Tokenizer, pairs: Pairs, tag: str | None = None) -> list[list[int]]:

@@ -33,6 +33,9 @@ def test_a_region_of_a_language_is_that_language() -> None:
     assert source_prefix(ONE, "de-DE", only="de") == source_prefix(ONE, "de", only="de_AT") == []
     assert source_prefix(SEVERAL, "fr_CA") == source_prefix(SEVERAL, "fr")
     assert source_prefix(SEVERAL, "zh") == source_prefix(SEVERAL, "zh-TW") == source_prefix(SEVERAL, "zh_TW")
+    for code, only in (("zh-CN", None), ("pt-BR", "pt-PT")):  # another region is another thing
+        with pytest.raises(ConfigError, match=f"got: {code}"):
+            source_prefix(ONE if only else SEVERAL, code, only=only)
 
 
 @pytest.mark.parametrize(("to", "mend"), [(None, "--to"), ("dee", "did you mean de"), ("xx", "--to")])
